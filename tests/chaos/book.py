@@ -87,7 +87,7 @@ class Book:
 
     @contextmanager
     def delivering(self, group: str, message: Any) -> Iterator[None]:
-        """A listener is at work on a message, or who has polled it."""
+        """Record that a listener, or a program that polls, is processing a message."""
         self.deliver(group, message.body.decode())
         began, ended = time.monotonic(), None
         try:

@@ -1,4 +1,4 @@
-"""Whether the promises were kept. Pure: it gives the checker of all tests what the book says and what brokers hold."""
+"""Whether the promises were kept. Pure: it passes what the book recorded and what brokers hold to the checker."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def judge(
 
 
 def _sends(book: Book) -> list[Send]:
-    """What was sent; of what failed nobody knows whether it is stored. Sends of one key were awaited one by one."""
+    """The sends; whether failed ones are stored is unknown. Sends of one key were awaited one by one."""
     return [
         Send(
             id=each.body,
@@ -117,7 +117,7 @@ def _stored(stored: Sequence[Stored]) -> Observation:
 
 
 def _placed(sends: Iterable[Send], stored: Sequence[Stored]) -> Iterator[Send]:
-    """Acknowledged sends with each place where their message lies.
+    """Acknowledged sends, with each place where their message is stored.
 
     When a broker is away its keys may move to other queues, and come back: each queue is looked at by itself.
     """
@@ -130,7 +130,7 @@ def _placed(sends: Iterable[Send], stored: Sequence[Stored]) -> Iterator[Send]:
 
 
 def _delivered(book: Book, group: str, way: Way, sends: Sequence[Send]) -> list[Violation]:
-    """What a group missed; what breaks its order; what comes again to a broadcast, whose offsets no broker can lose."""
+    """What a group missed or got out of order, and redeliveries to a broadcast, whose offsets no broker can lose."""
     restarts = [Fault(at=at, what="restart", broker=name) for at, name in book.restarts if way is not Way.BROADCAST]
     consumed = attrs.evolve(
         book.consumed[group], name=group, kind=Kind[way.name], lives=[Life(name=group)], faults=restarts

@@ -1,8 +1,8 @@
-"""Judges what observers saw and consumers got by what was sent: the promises, each written once for every kind of test.
+"""Checks what observers saw and consumers got against what was sent: one check of each promise, for all kinds of test.
 
-A `History` gathers sends with their outcome, and what somebody saw of the messages; `check` holds them against each
-other. A `Group` gathers what a group of consumers did, and what happened to it; `check_group` judges that, or the check
-of one promise, where a run does not show everything. Violations bear the numbers of the invariants (I1, I4, ...).
+A `History` holds sends with their outcomes, and observations of the stored messages; `check` compares them. A `Group`
+holds what a consumer group did, and what happened to it; `check_group` judges that. If a run does not record
+everything, it calls the checks of single promises instead. Violations have the numbers of the invariants (I1, I4, ...).
 Nothing here knows how the run was made: simulated power losses, killed processes, cut sockets and simulated networks
 all end up here.
 """
@@ -59,7 +59,7 @@ __all__ = [
 
 
 def check_group(group: Group, sends: list[Send]) -> list[Violation]:
-    """I2, I10 to I15 and I18 of a group of which everything was seen; late commits need a bound of their own."""
+    """I2, I10 to I15 and I18, for a group that was recorded completely; late commits need a bound of their own."""
     return [
         *check_unseen(group, sends),
         *check_gaps(group),

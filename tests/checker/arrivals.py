@@ -1,4 +1,4 @@
-"""What has to reach a group, and in which order for the first time: I2, I10, I15."""
+"""What has to reach a group, and in which order messages arrive for the first time: I2, I10, I15."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tests.checker.history import Line, Outcome, Send, Violation
 __all__ = ["check_gaps", "check_resets", "check_unseen"]
 
 PROMPT = 5.0
-"""Seconds in which a message reaches a listener where nothing is wrong."""
+"""Seconds in which a message reaches a listener if there are no faults."""
 RESET_WITHIN = 30.0
-"""Seconds in which a group has gone on from where it was reset."""
+"""Seconds in which a group continues at the offset to which it was reset."""
 
 
 def check_unseen(group: Group, sends: Iterable[Send]) -> Iterator[Violation]:
-    """I2, and I15 of a broadcast: what was acknowledged reaches the group, or each member of the broadcast.
+    """I2, and I15 for a broadcast: acknowledged messages reach the group, or each member of the broadcast.
 
     Args:
         group: The group.
-        sends: All of the run.
+        sends: All sends of the run.
     """
     wanted = [send for send in group.wanted(sends) if send.outcome is Outcome.OK]
     if group.kind is Kind.BROADCAST:
@@ -33,9 +33,9 @@ def check_unseen(group: Group, sends: Iterable[Send]) -> Iterator[Violation]:
 
 
 def _broadcast(group: Group, sends: Sequence[Send]) -> Iterator[Violation]:
-    """Every member gets what was sent after it joined; one that left, what it had time for.
+    """Every member gets what was sent after it joined; one that left, only what it had time for.
 
-    A member that came back goes on where it was, and so has nothing to miss from when it was away.
+    A member that came back continues where it was, so it also gets what was sent while it was away.
     """
     lives: dict[str, list[Life]] = {}
     for life in group.lives or [Life(name=each.consumer) for each in group.deliveries[:1]] or [Life(name=group.name)]:
@@ -49,7 +49,7 @@ def _broadcast(group: Group, sends: Sequence[Send]) -> Iterator[Violation]:
 
 
 def _ready(group: Group, life: Life) -> float:
-    """When nothing kept a member from getting messages any more."""
+    """The time from which on nothing kept a member from getting messages."""
     if life.left is None:
         return life.joined
     disturbed = [fault.at + fault.lasts for fault in group.faults_of(life.name) if fault.at < life.left]
@@ -61,7 +61,7 @@ def _end(life: Life) -> float:
 
 
 def check_gaps(group: Group) -> Iterator[Violation]:
-    """I10: what comes for the first time follows what came before, without a gap but for filters and resets."""
+    """I10: messages arrive for the first time without a gap, except for filters and resets."""
     for reader, line, deliveries in group.queues():
         yield from _gaps(group, reader, line, deliveries)
 
@@ -76,17 +76,17 @@ def _gaps(group: Group, reader: str, line: Line, deliveries: list[Delivery]) -> 
         ]
         if missing:
             text = f"{each.consumer} got {line} at {each.offset}"
-            yield Violation("I10", f"{text}, and {reader} had not got {missing[0]}")
+            yield Violation("I10", f"{text} before {reader} had got {missing[0]}")
         if each.offset < following and each.offset not in got and not _moved(group, reader, each):
             yield Violation("I10", f"{each.consumer} got {line} at {each.offset}, which {reader} had skipped")
         if group.is_unwanted(line, each.offset):
-            yield Violation("I10", f"{each.consumer} got {line} at {each.offset}, which the filter keeps away")
+            yield Violation("I10", f"{each.consumer} got {line} at {each.offset}, which the filter rejects")
         got.add(each.offset)
         following = max(following, each.offset + 1)
 
 
 def _moved(group: Group, reader: str, delivery: Delivery) -> bool:
-    """Whether the reader may have gone back to what it had skipped before."""
+    """Whether a fault or a reset may have moved the reader back to a message that it had skipped."""
     return any(
         fault.at <= delivery.began and fault.may_move(delivery.queue, delivery.offset)
         for fault in group.faults_of(reader)
@@ -94,7 +94,7 @@ def _moved(group: Group, reader: str, delivery: Delivery) -> bool:
 
 
 def check_resets(group: Group, sends: Iterable[Send]) -> Iterator[Violation]:
-    """I2: a group that was reset gets what lies at and behind the offset after that, also what it had got before."""
+    """I2: a group that was reset gets everything from the new offset on, including what it had got before."""
     wanted = [send for send in group.wanted(sends) if send.outcome is Outcome.OK and send.place is not None]
     for reset in group.faults:
         if reset.queue is None or not reset.certain or _is_disturbed(group, reset):
@@ -109,7 +109,7 @@ def check_resets(group: Group, sends: Iterable[Send]) -> Iterator[Violation]:
 
 
 def _is_disturbed(group: Group, reset: Fault) -> bool:
-    """Whether something else may have moved the group back or forth at that time: then either may be the last word."""
+    """Whether something else may have moved the group at the same time: then either may have come last."""
     return any(
         fault is not reset
         and (fault.queue is None or fault.queue == reset.queue)

@@ -13,36 +13,36 @@ __all__ = ["check_commits", "check_ends", "check_stays", "check_table"]
 
 
 def check_ends(observation: Observation) -> Iterator[Violation]:
-    """I13: no group stands behind the end of a queue."""
+    """I13: no committed offset is beyond the end of its queue."""
     for (group, line), offset in observation.committed.items():
         end = observation.bounds.get(line, (0, 0))[1]
         if not 0 <= offset <= end:
-            yield Violation("I13", f"{observation.name}: {group} stands at {offset} of {line} with {end}")
+            yield Violation("I13", f"{observation.name}: {group} has committed {line} to {offset}, its end is {end}")
 
 
 def check_stays(before: Observation, after: Observation) -> Iterator[Violation]:
-    """I13: where a group stands stays as it is while nobody commits, whatever happens to the broker meanwhile."""
+    """I13: a committed offset stays the same unless a consumer commits, whatever happens to the broker meanwhile."""
     for who, at in after.committed.items():
         if at != before.committed.get(who):
-            text = f"{after.name}: {who} stood at {before.committed.get(who)}, and stands at {at}"
-            yield Violation("I13", f"{text}, though nobody committed")
+            text = f"{after.name}: the offset of {who} was {before.committed.get(who)}, and is {at}"
+            yield Violation("I13", f"{text}, though no consumer committed")
 
 
 def check_table(name: str, found: Any, allowed: Sequence[Any], fits: Callable[[Any, Any], bool]) -> Iterator[Violation]:
-    """I13: a broker's table is as one of its writes left it, and not older than the last one that was done.
+    """I13: a broker's table is the result of one of its writes, and not older than the last completed one.
 
     Args:
-        name: Of the file.
+        name: The name of the file.
         found: Its content.
-        allowed: What it was given to write from the last time on that is known to have been done.
-        fits: Whether a content may come from such a write.
+        allowed: What was written, from the last write on that is known to be complete.
+        fits: Whether a content may be the result of such a write.
     """
     if not any(fits(written, found) for written in allowed):
-        yield Violation("I13", f"{name} holds {found}, allowed is {allowed}")
+        yield Violation("I13", f"{name} holds {found} instead of one of {allowed}")
 
 
 def check_commits(group: Group) -> Iterator[Violation]:
-    """I13: nothing is committed that is not dealt with, and what is committed does not fall but by a reset."""
+    """I13: only finished messages are committed, and a committed offset moves back only by a reset."""
     for queue, commits in group.commits.items():
         dealt: dict[int, float] = {}
         for each in group.deliveries:
@@ -54,7 +54,7 @@ def check_commits(group: Group) -> Iterator[Violation]:
                 fine = group.is_unwanted(queue, below) or group.is_skipped(queue, below, at)
                 if dealt.get(below, NEVER) > at and not fine:
                     text = f"{group.name} has committed {queue} to {offset} at {at:.2f}"
-                    yield Violation("I13", f"{text} without {below}")
+                    yield Violation("I13", f"{text} before {below} was finished")
             checked = max(checked, offset)
         for (_, before), (at, after) in pairwise(commits):
             if after < before and not _may_fall(group, queue, at, after):
@@ -62,9 +62,8 @@ def check_commits(group: Group) -> Iterator[Violation]:
 
 
 def _may_fall(group: Group, queue: Line, at: float, offset: int) -> bool:
-    """By a reset; by a broker that has lost the last ones; and where two members have a queue for a moment.
-
-    In order nobody has a queue that another one has.
+    """Whether an offset may move back: by a reset, by a broker that has lost the last commits, or because two members
+    have the queue for a moment, which must not happen in an orderly group.
     """
     causes = [fault for fault in group.faults if fault.at <= at <= fault.until and fault.may_move(queue, offset)]
     if group.kind is Kind.ORDERLY:

@@ -1,4 +1,4 @@
-"""What comes again: I11."""
+"""Redeliveries: I11."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["check_copies", "check_late_commits"]
 
 
 def check_copies(group: Group) -> Iterator[Violation]:
-    """I11: what a reader of queues gets again was in hand when something happened, or not committed yet."""
+    """I11: what a reader of queues gets again was in progress at a fault, or not committed yet."""
     for reader, line, deliveries in group.queues():
         yield from _copies(group, reader, line, deliveries)
 
@@ -23,7 +23,7 @@ def _copies(group: Group, reader: str, line: Line, deliveries: list[Delivery]) -
         before = last.get(each.offset)
         last[each.offset] = each
         if before is None or (before.ended is not None and group.committable(before) == NEVER):
-            continue  # the first one; or it has failed, and has to come again
+            continue  # this is the first delivery; or the last one failed, and the message has to come again
         since, until = before.began, _committable_up_to(group, last, each.offset, before)
         if not any(
             fault.at <= min(each.began, until + fault.within) and since <= fault.until
@@ -38,20 +38,20 @@ def _copies(group: Group, reader: str, line: Line, deliveries: list[Delivery]) -
 
 
 def _committable_up_to(group: Group, last: dict[int, Delivery], offset: int, delivery: Delivery) -> float:
-    """When a delivery and the last ones of what lies before it could be committed.
+    """When a delivery, and the last deliveries of everything before it, could be committed.
 
-    What has come again has to be committed again, by who began again.
+    What was redelivered has to be committed again by the member that got it.
     """
     return max(group.committable(each) for each in (*(last[known] for known in last if known < offset), delivery))
 
 
 def check_late_commits(group: Group, within: float, settled: float) -> Iterator[Violation]:
-    """I11: what is dealt with gets committed soon where nothing is wrong, or a kill would bring more of it back.
+    """I11: without faults, finished messages are committed soon, or a kill would cause more redeliveries than it may.
 
     Args:
-        group: The group; a broadcast commits where nobody sees it.
-        within: Seconds that it may take.
-        settled: When the run stopped looking.
+        group: The group; not a broadcast, whose commits cannot be observed.
+        within: The seconds that a commit may take.
+        settled: When the run stopped observing.
     """
     for queue, commits in group.commits.items():
         for offset, dealt in sorted(_dealt_up_to(group, queue).items()):
@@ -60,7 +60,7 @@ def check_late_commits(group: Group, within: float, settled: float) -> Iterator[
                 continue
             committed = max((known for at, known in commits if at <= by), default=0)
             if committed <= offset:
-                text = f"{group.name} had dealt with {queue} up to {offset} at {dealt:.2f}"
+                text = f"{group.name} had finished {queue} up to {offset} at {dealt:.2f}"
                 yield Violation("I11", f"{text}, and had committed {committed} at {by:.2f}")
 
 
@@ -74,7 +74,7 @@ def _dealt_up_to(group: Group, queue: Line) -> dict[int, float]:
     at, following = 0.0, 0
     for offset in sorted(firsts):
         if firsts[offset] == NEVER or not all(group.is_unwanted(queue, each) for each in range(following, offset)):
-            break  # one is open, and so nothing behind it can be committed
+            break  # this one is not finished, so nothing after it can be committed
         at = found[offset] = max(at, firsts[offset])
         following = offset + 1
     return found

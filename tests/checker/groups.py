@@ -1,4 +1,4 @@
-"""What a group of consumers did, and what happened to it: the deliveries, commits, members and faults of a run.
+"""What a consumer group did, and what happened to it: the deliveries, commits, members and faults of a run.
 
 All times are seconds of the run's clock.
 """
@@ -30,19 +30,21 @@ class Kind(Enum):
 
 @attrs.define(kw_only=True)
 class Delivery:
-    """One call of a listener with one message, or the work on one that was polled.
+    """One call of a listener with one message, or the processing of one polled message.
 
     Attributes:
-        consumer: Who got it; of a broadcast, whoever goes on with the same offsets has the same name.
-        id: That of the send; "" when it cannot be told.
+        consumer: The member that got it. In a broadcast, a member that continues with the same offsets has the same
+            name.
+        id: The id of the send; "" if it is not known.
         queue: The queue that it came from, of the topic or of the retry topic.
-        ended: None when it was cut off, or has not ended.
-        succeeded: Whether the listener was content.
+        ended: When it ended; None if it was cut off, or has not ended.
+        succeeded: Whether the listener succeeded.
         attempt: How often the message has failed before.
         retried: Whether it came from the retry topic.
-        call: Which call of a listener it was part of; None for one of its own.
-        held: Whether the listener was content, and has yet to say that it may be committed.
-        released: When the listener said so of what it held before; None when it may be committed as soon as it ended.
+        call: The number of the listener call that it was part of; None for a call of its own.
+        held: Whether the listener succeeded but did not allow a commit yet.
+        released: When the listener allowed to commit what it held before; None if it may be committed as soon as it
+            ended.
     """
 
     consumer: str
@@ -61,19 +63,19 @@ class Delivery:
 
 @attrs.frozen(kw_only=True)
 class Fault:
-    """Something that makes readers of queues begin again where they had committed; or a reset, which moves them.
+    """Something that makes readers of queues start again at their committed offsets; or a reset, which moves them.
 
     Attributes:
-        what: For texts.
+        what: Its name, for texts.
         lasts: For how many seconds members and brokers may disagree about it.
-        settles: Seconds after that until all that it brings back has come: five between two commits, twenty between two
-            rebalances.
-        within: Seconds after which what is dealt with is committed so that it cannot be brought back.
-        broker: The one that has lost its locks, and the offsets that it had not written; "" for none.
-        consumer: Of a broadcast, the only member that it concerns; "" for all.
+        settles: Seconds after that until all messages that it causes to be redelivered have arrived: five between two
+            commits, twenty between two rebalances.
+        within: Seconds after which finished messages are committed, so that it cannot cause their redelivery.
+        broker: The broker that has lost its locks, and the offsets that it had not written; "" if none has.
+        consumer: In a broadcast, the only member that it affects; "" for all members.
         queue: The queue that a reset moves to `offset`; None for other faults.
-        certain: Whether it took effect; of a reset whose answer was lost nobody knows.
-        repeats: Whether it may bring messages back; nothing but a kill does that to who keeps offsets in a file.
+        certain: Whether it is known to have taken effect; it is not for a reset whose answer was lost.
+        repeats: Whether it may cause redeliveries; for members that keep their offsets in a file, only a kill does.
     """
 
     at: float
@@ -90,11 +92,11 @@ class Fault:
 
     @property
     def until(self) -> float:
-        """When it has no effects any more."""
+        """The time after which it has no more effects."""
         return self.at + self.lasts + self.settles
 
     def may_move(self, queue: Line, offset: int) -> bool:
-        """Whether it may bring back a message: a reset only moves its queue, and nothing before its offset."""
+        """Whether it may cause the redelivery of a message: a reset only of its queue, and only from its offset on."""
         if not self.repeats:
             return False
         return self.queue is None or (self.queue == queue and offset >= self.offset)
@@ -102,10 +104,10 @@ class Fault:
 
 @attrs.define(kw_only=True)
 class Life:
-    """A member while it was there.
+    """The time that a member spent in the group.
 
     Attributes:
-        left: When it left, was killed or cut off for good; None for one that stayed.
+        left: When it left, was killed, or was cut off for good; None if it stayed.
     """
 
     name: str
@@ -119,14 +121,14 @@ class Group:
 
     Attributes:
         deliveries: In the order in which they began.
-        commits: By queue, (time, committed offset) whenever somebody saw another one at the broker.
-        faults: What concerned it.
-        lives: Its members; of a broadcast, one that came back under its name has several.
-        unwanted: By queue, the offsets of messages that its filter does not let through.
-        owners: By queue, the members that had it when all had been shared out for the last time.
+        commits: By queue, (time, committed offset) for each change that was observed at the broker.
+        faults: The faults and resets that affected it.
+        lives: The times of its members; a member of a broadcast that came back under its name has several.
+        unwanted: By queue, the offsets of messages that its filter rejects.
+        owners: By queue, the members that had it after the last rebalance.
         dead_letters: The ids of its dead letters.
-        bad: Ids of messages with which no listener of it is ever content.
-        most_attempts: After how many retries a message is a dead letter; None when not known.
+        bad: Ids of messages that all of its listeners fail on.
+        most_attempts: After how many retries a message becomes a dead letter; None if it is not known.
     """
 
     name: str = "the group"
@@ -141,18 +143,18 @@ class Group:
     bad: AbstractSet[str] = frozenset()
     most_attempts: int | None = None
 
-    # --- what is written down -------------------------------------------------------------------------
+    # --- recording ------------------------------------------------------------------------------------
 
     def note_commit(self, at: float, queue: Line, offset: int) -> None:
-        """Somebody looked; only what has changed is kept."""
+        """Record an observed offset, if it has changed."""
         known = self.commits.setdefault(queue, [])
         if not known or known[-1][1] != offset:
             known.append((at, offset))
 
-    # --- what is asked of it --------------------------------------------------------------------------
+    # --- for the checks -------------------------------------------------------------------------------
 
     def reader(self, delivery: Delivery) -> str:
-        """Who reads a queue from its beginning: the group, or in a broadcast each member."""
+        """The name of what reads the queue as a whole: the group, or in a broadcast the member."""
         return delivery.consumer if self.kind is Kind.BROADCAST else self.name
 
     def queues(self, *, retried: bool = True) -> Iterator[tuple[str, Line, list[Delivery]]]:
@@ -165,7 +167,7 @@ class Group:
             yield reader, line, deliveries
 
     def is_finished(self, delivery: Delivery) -> bool:
-        """Whether what comes behind it may go on: its listener was content, or will not be asked again."""
+        """Whether the next message may follow: the listener succeeded, or the message will not be retried."""
         if delivery.ended is None:
             return False
         given_back = self.kind in (Kind.CONCURRENT, Kind.BROADCAST)
@@ -173,28 +175,28 @@ class Group:
         return delivery.succeeded or given_back or given_up
 
     def committable(self, delivery: Delivery) -> float:
-        """When it may be committed; `NEVER` when it may not."""
+        """When it may be committed; `NEVER` if it may not."""
         if delivery.ended is None or delivery.held or not self.is_finished(delivery):
             return NEVER
         return delivery.ended if delivery.released is None else delivery.released
 
     def is_unwanted(self, queue: Line, offset: int) -> bool:
-        """Whether the group's filter keeps it away."""
+        """Whether the group's filter rejects it."""
         return offset in self.unwanted.get(queue, ())
 
     def is_skipped(self, queue: Line | None, offset: int, before: float = NEVER) -> bool:
-        """Whether a reset has moved the group over it by then."""
+        """Whether a reset has moved the group past it by then."""
         return any(
             fault.queue is not None and fault.queue == queue and offset < fault.offset and fault.at <= before
             for fault in self.faults
         )
 
     def faults_of(self, reader: str) -> list[Fault]:
-        """Those that concern a reader."""
+        """The faults that affect a reader."""
         return [fault for fault in self.faults if fault.consumer in ("", reader)]
 
     def wanted(self, sends: Iterable[Send]) -> list[Send]:
-        """Those whose messages it has to get, as far as their places are known."""
+        """The sends whose messages it has to get, if their places are known."""
         return [
             send
             for send in sends

@@ -1,4 +1,4 @@
-"""What a run leaves behind: sends with their outcome, and what somebody saw of the messages."""
+"""The record of a run: sends with their outcomes, and observations of the stored messages."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import attrs
 __all__ = ["History", "Line", "Observation", "Outcome", "Seen", "Send", "Violation"]
 
 Line = tuple[str, str, int]
-"""A queue: topic, broker and queue id. Where a run has one broker, its name may be ""."""
+"""A queue: topic, broker and queue id. In a run with one broker, its name may be ""."""
 
 
 class Outcome(Enum):
-    """What a producer knows of its send."""
+    """What a producer knows about its send."""
 
     OK = "ok"
     FAIL = "fail"
@@ -27,13 +27,13 @@ class Send:
     """One call of a producer.
 
     Attributes:
-        id: Unique in the history; whoever sees the message must be able to tell it, from its key or body.
+        id: Unique in the history; every observer can read it from the message's key or body.
         place: (queue id, queue offset) as acknowledged.
-        broker: Where that queue is.
-        position: Where the acknowledged message id says that the record stands; None when not known.
-        optional: Whether the message may be gone for a good reason: its topic was deleted, its file cleaned.
+        broker: The broker of that queue.
+        position: The position of the record in the log according to the acknowledged message id; None if not known.
+        optional: Whether the message may be gone for a good reason: its topic was deleted, or its file was cleaned up.
         repeatable: Whether it may be stored more than once.
-        producer: Sends of one producer to one queue, each awaited before the next, are in order.
+        producer: The producer. Its sends to one queue, each awaited before the next, are in order.
         began: When the call began, in the run's seconds.
         ended: When its outcome was known.
     """
@@ -62,7 +62,7 @@ class Send:
 
 @attrs.frozen(kw_only=True)
 class Seen:
-    """A message as an observer got it. `id` is "" when the observer cannot tell which one it is."""
+    """A message as an observer got it. `id` is "" if the observer cannot identify it."""
 
     id: str
     topic: str
@@ -86,12 +86,12 @@ class Observation:
     """What one observer saw.
 
     Attributes:
-        name: For texts.
-        seen: The messages, in the order in which they came.
+        name: Its name, for texts.
+        seen: The messages, in the order in which they arrived.
         complete: Whether it is everything that the stores held at that moment: a read of all queues.
-        sends_before: How many of the history's sends had begun by then; what is missing in a complete observation of
-            these must not come back later. None when sends were under way.
-        bounds: (first offset, offset behind the last) of each queue, for complete observations.
+        sends_before: How many of the history's sends had begun by then; those that are missing in a complete
+            observation must not appear later. None if sends were under way.
+        bounds: (first offset, offset after the last) of each queue, for complete observations.
         committed: The offsets of groups, by group and queue.
         problems: What a check of the store's files found.
     """
@@ -112,8 +112,8 @@ class History:
     Attributes:
         sends: In the order in which they began.
         observations: In the order in which they were made.
-        durable: Whether what was acknowledged or seen has to survive whatever happened between the observations.
-        once: Whether a send can be stored only once, as no producer sends again.
+        durable: Whether acknowledged and observed messages have to survive whatever happened between the observations.
+        once: Whether a message can be stored only once, because no producer retries.
     """
 
     sends: list[Send] = attrs.field(factory=list)

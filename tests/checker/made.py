@@ -27,7 +27,7 @@ def delivery(number: int, at: float, **changes: Any) -> Delivery:
 
 
 def retry(number: int, at: float, attempt: int, **changes: Any) -> Delivery:
-    """From the retry topic, where nothing else lies."""
+    """A delivery from the retry topic, which holds nothing else."""
     made = {"attempt": attempt, "retried": True, "queue": RETRY, "offset": attempt - 1}
     return delivery(number, at, **{**made, **changes})
 

@@ -1,4 +1,4 @@
-"""Who has which queue in the end, and what is left when all is closed: I18, I20."""
+"""Which member has which queue in the end, and what is left open when everything is closed: I18, I20."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def check_owners(group: Group) -> Iterator[Violation]:
     wanted = len(stayed) if group.kind is Kind.BROADCAST else 1
     for queue, owners in group.owners.items():
         if len(owners) != wanted:
-            yield Violation("I18", f"{queue} belongs to {owners or 'nobody'} in {group.name}")
+            yield Violation("I18", f"{queue} belongs to {owners or 'no member'} in {group.name}")
 
 
 def check_left(left_over: Iterable[str]) -> Iterator[Violation]:
-    """I20: nothing is left when all is closed."""
+    """I20: nothing is left open when everything is closed."""
     for what in left_over:
         yield Violation("I20", what)

@@ -1,4 +1,4 @@
-"""Consuming in order: I12."""
+"""Orderly consumption: I12."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tests.checker.history import Line, Violation
 __all__ = ["check_order", "check_turns"]
 
 LOCK_HELD = 30.0
-"""Seconds for which a member takes a lock for its own without a word of the broker, which may have forgotten it."""
+"""Seconds for which a member relies on a lock that the broker, which may have forgotten it, has not confirmed."""
 
 
 def check_order(group: Group) -> list[Violation]:
-    """I10, I12 and I13 of a group in order; none when all held."""
+    """Violations of I10, I12 and I13 by an orderly group."""
     return [*check_gaps(group), *check_turns(group), *check_commits(group)]
 
 
 def check_turns(group: Group) -> Iterator[Violation]:
-    """I12: a message comes once the one before it is finished, and there are never two listeners in one queue."""
+    """I12: a message arrives only after the one before it is finished, and a queue never has two running listeners."""
     for _, line, deliveries in group.queues():
         yield from _in_turn(group, line, deliveries)
         yield from _one_at_a_time(group, line, deliveries)
@@ -46,7 +46,7 @@ def _in_turn(group: Group, line: Line, deliveries: list[Delivery]) -> Iterator[V
 
 
 def _one_at_a_time(group: Group, line: Line, deliveries: list[Delivery]) -> Iterator[Violation]:
-    """Only a broker that has forgotten its locks is an excuse."""
+    """Listeners overlap only if the broker has forgotten its locks."""
     forgotten = [fault.at for fault in group.faults if fault.broker == line[1]]
     for first, second in pairwise(deliveries):
         if _one_call(first, second) or (first.ended is not None and first.ended <= second.began):
@@ -56,8 +56,8 @@ def _one_at_a_time(group: Group, line: Line, deliveries: list[Delivery]) -> Iter
         if not any(second.began - LOCK_HELD <= at <= second.began for at in forgotten):
             yield Violation(
                 "I12",
-                f"{line}: {second.consumer} got {second.offset} at {second.began:.3f} while {first.consumer} was at "
-                f"work on {first.offset} from {first.began:.3f} to {first.ended}",
+                f"{line}: {second.consumer} got {second.offset} at {second.began:.3f} while {first.consumer} was "
+                f"processing {first.offset}, from {first.began:.3f} to {first.ended}",
             )
 
 

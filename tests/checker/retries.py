@@ -1,4 +1,4 @@
-"""What fails: I14."""
+"""Retries and dead letters: I14."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from tests.checker.history import Outcome, Send, Violation
 __all__ = ["RETRY_DELAYS", "check_retries", "check_tries"]
 
 RETRY_DELAYS = (10.0, 30.0, 60.0, 120.0, 180.0, 240.0)
-"""Seconds of the delay levels from 3 on, after which what has failed once, twice and so on comes again."""
+"""Seconds of the delay levels from 3 on: the delays after the first failure, the second and so on."""
 KEPT_DELAY = 5.0
-"""Seconds after which a consumer itself tries again what no broker takes back."""
+"""Seconds after which a consumer itself retries a message that no broker takes back."""
 CLOCK = 0.01
-"""Brokers tell the time in whole milliseconds."""
+"""Brokers use times in whole milliseconds."""
 LATE = 5.0
-"""Seconds that a retry may take besides, with other messages before it."""
+"""Seconds that a retry may take on top of its delay, because other messages precede it."""
 
 
 def check_retries(group: Group, sends: Iterable[Send]) -> Iterator[Violation]:
-    """I14: what is never good enough is tried as often as it may be, and is a dead letter then."""
+    """I14: a message that always fails is retried as often as allowed, and then becomes a dead letter."""
     if group.most_attempts is None:
         return
     attempts, refused = _attempts(group)
     stored = {send.id for send in sends if send.outcome is Outcome.OK}
     wanted = set(range(group.most_attempts + 1))
-    # In order, a message that no broker takes as a dead letter stays, and is tried again.
+    # In an orderly group, a message that no broker takes as a dead letter stays, and is retried.
     more = bool(group.faults) and group.kind is Kind.ORDERLY
     for name in sorted(refused & stored):
         if not wanted <= attempts[name] or (attempts[name] != wanted and not more):
@@ -43,7 +43,7 @@ def check_retries(group: Group, sends: Iterable[Send]) -> Iterator[Violation]:
 
 
 def _attempts(group: Group) -> tuple[dict[str, set[int]], set[str]]:
-    """At which attempts each message came, and which ones a listener has refused that no reset has skipped since."""
+    """The attempts at which each message was delivered, and the rejected messages that no reset has skipped since."""
     attempts: dict[str, set[int]] = {}
     refused: set[str] = set()
     for each in group.deliveries:
@@ -54,7 +54,7 @@ def _attempts(group: Group) -> tuple[dict[str, set[int]], set[str]]:
 
 
 def check_tries(group: Group) -> Iterator[Violation]:
-    """I14: what is given back comes again after the delay of its attempt; once, and soon, where nothing happens."""
+    """I14: a message sent back comes again after the delay of its attempt; without faults, once and on time."""
     if group.kind is not Kind.CONCURRENT:
         return
     tries: dict[str, dict[int, list[Delivery]]] = {}
@@ -69,11 +69,11 @@ def check_tries(group: Group) -> Iterator[Violation]:
 
 
 def _waited(group: Group, before: list[Delivery], after: list[Delivery]) -> Iterator[Violation]:
-    """The first of the next attempt comes neither too early after the first of the last one, nor too late."""
+    """The first delivery of an attempt follows the first one of the attempt before neither too early nor too late."""
     failed = min((each.ended for each in before if each.ended is not None and not each.succeeded), default=None)
     first = after[0]
     if failed is None:
-        yield Violation("I14", f"{first.consumer} got {first.id} at the attempt {first.attempt}, and it had not failed")
+        yield Violation("I14", f"{first.consumer} got {first.id} at the attempt {first.attempt} before it had failed")
         return
     kept = bool(group.faults) and not first.retried
     waited, delay = first.began - failed, KEPT_DELAY if kept else RETRY_DELAYS[first.attempt - 1]

@@ -1,4 +1,4 @@
-"""What holds of sends alone, and of who got what failed: I3, I8, I24."""
+"""Promises about sends alone, and about failed sends: I3, I8, I24."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.checker.history import History, Line, Outcome, Send, Violation
 __all__ = ["ENOUGH", "check_enough", "check_failed", "check_rising"]
 
 ENOUGH = 50
-"""Acknowledged sends without which a run says nothing."""
+"""The fewest acknowledged sends with which a run proves anything."""
 
 
 def check_failed(history: History) -> Iterator[Violation]:
-    """I3: nobody sees what certainly failed."""
+    """I3: no observer sees a message whose send certainly failed."""
     failed = {send.id for send in history.sends if send.outcome is Outcome.FAIL}
     for observation in history.observations:
         for each in observation.seen:
@@ -24,10 +24,10 @@ def check_failed(history: History) -> Iterator[Violation]:
 
 
 def check_rising(sends: Iterable[Send]) -> Iterator[Violation]:
-    """I8: offsets of one producer on one queue rise.
+    """I8: the offsets of one producer in one queue increase.
 
     Args:
-        sends: In the order in which they began. A message that is stored more than once may be told once for each
+        sends: In the order in which they began. A message that is stored more than once may appear once for each
             place, with the lowest offset first.
     """
     lines: dict[tuple[str, Line], list[tuple[str, int]]] = {}
@@ -42,7 +42,7 @@ def check_rising(sends: Iterable[Send]) -> Iterator[Violation]:
 
 
 def check_enough(sends: Sequence[Send], least: int = ENOUGH) -> Iterator[Violation]:
-    """I24: a run counts only where something was sent."""
+    """I24: a run counts only if enough was sent."""
     acknowledged = sum(send.outcome is Outcome.OK for send in sends)
     if acknowledged < least:
         yield Violation("I24", f"only {acknowledged} of {len(sends)} sends were acknowledged")

@@ -1,4 +1,4 @@
-"""What producers were told, against what observers saw: I1, I3 to I7, I9, I21."""
+"""What brokers acknowledged, compared with what observers saw: I1, I3 to I7, I9, I21."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["check", "check_same_files"]
 
 
 def check(history: History) -> list[Violation]:
-    """Every promise that the sends and observations show broken; none when all held."""
+    """Every violation that the sends and observations show."""
     sends = {send.id: send for send in history.sends}
     if len(sends) != len(history.sends):
         raise ValueError("two sends of a history have the same id")
@@ -37,7 +37,7 @@ def check(history: History) -> list[Violation]:
 
 
 def check_same_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[Violation]:
-    """I21: recovering what was just recovered changes nothing."""
+    """I21: a second recovery changes nothing."""
     return [
         Violation("I21", f"{path} differs after a second recovery")
         for path in sorted(before.keys() | after.keys())
@@ -46,7 +46,7 @@ def check_same_files(before: Mapping[str, bytes], after: Mapping[str, bytes]) ->
 
 
 def _kept(observation: Observation, history: History) -> Iterator[Violation]:
-    """I1: what was acknowledged is there."""
+    """I1: acknowledged messages are stored."""
     there = {each.id for each in observation.seen}
     known = history.sends if observation.sends_before is None else history.sends[: observation.sends_before]
     for send in known:
@@ -56,21 +56,21 @@ def _kept(observation: Observation, history: History) -> Iterator[Violation]:
 
 
 def _genuine(observation: Observation, sends: Mapping[str, Send]) -> Iterator[Violation]:
-    """I5: what is seen was sent, as it was sent."""
+    """I5: every observed message was sent, with the same content."""
     for each in observation.seen:
         send = sends.get(each.id)
         where = f"{observation.name}: {each.topic} {each.queue_id} at {each.offset}"
         if send is None:
-            yield Violation("I5", f"{where} has a message that nobody sent: {each.body[:60]!r}")
+            yield Violation("I5", f"{where} has a message that was never sent: {each.body[:60]!r}")
             continue
         for name in ("topic", "body", "tags", "keys", "properties"):
             sent, got = getattr(send, name), getattr(each, name)
             if sent != got:
-                yield Violation("I5", f"{where} has {send.id} with another {name}: {got!r:.80} for {sent!r:.80}")
+                yield Violation("I5", f"{where} has {send.id} with another {name}: {got!r:.80}, not {sent!r:.80}")
 
 
 def _places(observation: Observation, sends: Mapping[str, Send], once: bool) -> Iterator[Violation]:
-    """I6: the acknowledgement names a place where the message is; the only one where nobody sends again."""
+    """I6: the message is at the acknowledged place, and nowhere else if no producer retries."""
     seen: dict[str, list[Seen]] = {}
     for each in observation.seen:
         seen.setdefault(each.id, []).append(each)
@@ -84,11 +84,11 @@ def _places(observation: Observation, sends: Mapping[str, Send], once: bool) -> 
             yield Violation("I6", f"{where} was acknowledged at {send.broker} {send.place}, seen at {sorted(places)}")
         positions = {each.position for each in found}
         if send.position is not None and None not in positions and send.position not in positions:
-            yield Violation("I6", f"{where} was acknowledged at position {send.position}, stands at {positions}")
+            yield Violation("I6", f"{where} was acknowledged at position {send.position}, and is at {positions}")
 
 
 def _dense(observation: Observation) -> Iterator[Violation]:
-    """I7: a queue holds every offset between its ends, once."""
+    """I7: a queue holds every offset between its ends exactly once."""
     if not observation.complete:
         return
     offsets: dict[Line, list[int]] = {line: [] for line in observation.bounds}
@@ -101,7 +101,7 @@ def _dense(observation: Observation) -> Iterator[Violation]:
 
 
 def _once(observation: Observation, sends: Mapping[str, Send]) -> Iterator[Violation]:
-    """I5: nothing is stored twice. For complete observations: consumers may be given a message again."""
+    """I5: nothing is stored twice. Only for complete observations, because consumers may get a message twice."""
     places: dict[str, tuple[str, int, int]] = {}
     for each in observation.seen if observation.complete else ():
         if each.id in sends and sends[each.id].repeatable:
@@ -113,7 +113,7 @@ def _once(observation: Observation, sends: Mapping[str, Send]) -> Iterator[Viola
 
 
 def _one_name(history: History) -> Iterator[Violation]:
-    """I4: a place names one message, for everybody and for ever."""
+    """I4: a place holds the same message for every observer and at all times."""
     names: dict[tuple[Line, int], str] = {}
     optional = {send.id for send in history.sends if send.optional}
     for send in history.sends:
@@ -122,7 +122,7 @@ def _one_name(history: History) -> Iterator[Violation]:
         if send.line is not None and send.place is not None:
             before = names.setdefault((send.line, send.place[1]), send.id)
             if before != send.id:
-                yield Violation("I4", f"{send.line} {send.place} was acknowledged for {before} and {send.id}")
+                yield Violation("I4", f"{send.line} {send.place} was acknowledged for both {before} and {send.id}")
     for observation in history.observations:
         for each in observation.seen:
             if each.id in optional:
@@ -134,7 +134,7 @@ def _one_name(history: History) -> Iterator[Violation]:
 
 
 def _nothing_comes_back(history: History) -> Iterator[Violation]:
-    """I5: what a complete observation did not hold of the sends before it is gone for good."""
+    """I5: an earlier send that is missing in a complete observation never appears later."""
     gone: set[str] = set()
     for observation in history.observations:
         there = {each.id for each in observation.seen}
@@ -145,7 +145,7 @@ def _nothing_comes_back(history: History) -> Iterator[Violation]:
 
 
 def _durable_before_visible(history: History, sends: Mapping[str, Send]) -> Iterator[Violation]:
-    """I9: what somebody has seen is in every complete observation after it."""
+    """I9: an observed message is in every later complete observation."""
     visible: dict[str, str] = {}
     for observation in history.observations:
         there = {each.id for each in observation.seen}

@@ -1,4 +1,4 @@
-"""What is said of groups of consumers: hand-written ones, each with the promise that it breaks."""
+"""The checks of groups: hand-written groups, each with the promise that it breaks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_good_group_breaks_nothing(kind: Kind) -> None:
     assert broken(good(kind)) == set()
 
 
-# --- what has to come -------------------------------------------------------------------------------------
+# --- what has to arrive -----------------------------------------------------------------------------------
 
 
 def test_I2_a_message_that_never_came() -> None:
@@ -68,7 +68,7 @@ def test_I2_what_a_reset_goes_back_to_has_to_come_again() -> None:
     assert broken(group) == {"I2"}
 
 
-# --- and in which order -----------------------------------------------------------------------------------
+# --- in which order it arrives ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", Kind)
@@ -99,7 +99,7 @@ def test_I10_what_was_skipped_comes_only_by_a_reset_that_goes_back() -> None:
     assert broken(group) == set()
 
 
-# --- what comes again -------------------------------------------------------------------------------------
+# --- redeliveries -----------------------------------------------------------------------------------------
 
 
 def test_I11_twice_without_a_cause_and_with_one() -> None:
@@ -128,7 +128,7 @@ def test_I11_twice_without_a_cause_and_with_one() -> None:
     ],
 )
 def test_I11_what_was_committed_long_ago_does_not_come_again(cause: Fault, fine: bool) -> None:
-    """The last message was done at 49.6, and comes again at 70."""
+    """The last message was finished at 49.6, and is redelivered at 70."""
     group = good()
     group.deliveries.append(delivery(LAST, 70.0))
     group.faults.append(cause)
@@ -158,7 +158,7 @@ CUT_OFF = (10.0, 11.0), (12.0, None)
 def test_I11_what_comes_again_was_in_hand_or_not_committed_yet(
     before: tuple[tuple[float, float | None], ...], cause: Fault | None, fine: bool
 ) -> None:
-    """The second of two messages comes again at 100."""
+    """The second of two messages is redelivered at 100."""
     group = Group(faults=[] if cause is None else [cause])
     group.deliveries = [
         delivery(number, at, ended=end, succeeded=end is not None)
@@ -168,7 +168,7 @@ def test_I11_what_comes_again_was_in_hand_or_not_committed_yet(
 
 
 def test_I11_what_has_come_again_has_to_be_committed_again() -> None:
-    """Two kills: before the second one, what the first one had brought back was done again and not committed yet."""
+    """There are two kills. What was redelivered after the first one is finished, but not committed, at the second."""
     group = Group(kind=Kind.BROADCAST, faults=[fault(14.0, settles=0.0)])
     group.deliveries = [delivery(number, at + number) for at in (10.0, 30.0, 50.0) for number in (0, 1)]
     assert len(list(check_copies(group))) == 2
@@ -228,7 +228,7 @@ def test_I11_what_is_open_is_not_committed_and_what_a_filter_keeps_away_is_not_w
     assert len(list(check_late_commits(group, 8.0, 100.0))) == LAST
 
 
-# --- in order ---------------------------------------------------------------------------------------------
+# --- orderly groups ---------------------------------------------------------------------------------------
 
 
 def test_I12_the_next_one_before_the_last_one_is_done() -> None:
@@ -345,7 +345,7 @@ def test_I13_a_table_is_as_one_of_its_writes_left_it() -> None:
     assert [each.invariant for each in check_table("t.json", {"a": 2}, [{"a": 0}, {"a": 1}], same)] == ["I13"]
 
 
-# --- what fails -------------------------------------------------------------------------------------------
+# --- retries and dead letters -----------------------------------------------------------------------------
 
 
 def test_I14_a_bad_message_that_is_given_up_too_early() -> None:
@@ -408,11 +408,11 @@ def test_I14_a_retry_that_comes_twice_or_without_a_reason() -> None:
     assert broken(group) == {"I14"}
 
 
-# --- who is there -----------------------------------------------------------------------------------------
+# --- members ----------------------------------------------------------------------------------------------
 
 
 def broadcast(*, joined: float, left: float | None = None, until: int = LAST) -> Group:
-    """A second member gets everything up to a message, and then no more."""
+    """A broadcast whose second member gets everything up to a message, and then nothing more."""
     group = good(Kind.BROADCAST)
     group.lives.append(Life(name="c-2", joined=joined, left=left))
     group.owners[QUEUE] += ["c-2"] if left is None else []
@@ -439,7 +439,7 @@ def test_I15_a_member_of_a_broadcast_that_misses_one() -> None:
     ],
 )
 def test_I15_a_member_that_left_has_got_what_it_had_time_for(left: float, faults: list[Fault], fine: bool) -> None:
-    """It never got the last message, which was sent at 49."""
+    """The member never got the last message, which was sent at 49."""
     group = broadcast(joined=40.0, left=left)
     group.faults += faults
     assert broken(group) == (set() if fine else {"I15"})

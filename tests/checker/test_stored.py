@@ -1,4 +1,4 @@
-"""The checker tells good histories from bad ones: hand-written, each with the verdict it must get."""
+"""The checker distinguishes good histories from bad ones, all written by hand with the verdict they must get."""
 
 from __future__ import annotations
 

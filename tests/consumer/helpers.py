@@ -51,7 +51,7 @@ def stored_range(start: int, stop: int, **fields: Any) -> list[MessageExt]:
 
 
 class Unspeakable(Exception):
-    """Neither its repr nor its text can be had. As a function it fails in the ordinary way."""
+    """Its repr and its str raise. Called as a function, it raises as usual."""
 
     def __call__(self, request: object) -> object:
         return 1 // 0

@@ -1,6 +1,6 @@
-"""What a consumer costs that gets nothing: how often it wakes up, and what share of a core that takes.
+"""The cost of an idle consumer: how often it wakes up, and what share of a core that takes.
 
-Virtual time leaves out the waiting and nothing else, so what an hour of it costs is what an hour costs.
+Virtual time skips only the waiting, so an hour of it costs as much as a real hour.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tests.system import consuming
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 IDLE, BUSY = 0.001, 0.05
-"""Shares of an ordinary core that a consumer, with the broker that answers it, may take when nothing comes."""
+"""Shares of an ordinary core that an idle consumer may take, together with the broker that answers it."""
 MINUTES = 15
 STEPS = 12
-"""Steps of tasks in a second, of a consumer of five queues and its broker: heartbeats, pulls that are held, commits."""
+"""Steps of tasks in a second, in a consumer of five queues and its broker: heartbeats, held pulls, commits."""
 
 
 async def listener(_: object) -> None:
@@ -67,7 +67,7 @@ class Steps(trio.abc.Instrument):
 
 @contextmanager
 def costs(at_most: float) -> Iterator[Steps]:
-    """For a block: it takes no larger share of an ordinary core, by the clock of its loop."""
+    """Check that a block takes at most this share of an ordinary core, by the clock of its loop."""
     steps = Steps()
     trio.lowlevel.add_instrument(steps)
     began, worked = trio.current_time(), time.thread_time()

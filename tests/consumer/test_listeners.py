@@ -92,14 +92,14 @@ def test_a_level_is_a_whole_number(level: Any) -> None:
 
 
 class _Detached:
-    """As a row of a database whose session is over."""
+    """Like a row of a database whose session has ended."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no session")
 
 
 class _Unbound:
-    """As a proxy outside of its request."""
+    """Like a proxy outside of its request."""
 
     @property
     def __class__(self) -> Any:
@@ -107,7 +107,7 @@ class _Unbound:
 
 
 def _begun() -> object:
-    """A coroutine that was begun, and cannot be closed."""
+    """A coroutine that has started, and cannot be closed."""
 
     async def stubborn() -> None:
         with suppress(GeneratorExit):
@@ -127,7 +127,7 @@ def test_threat_L7_what_cannot_even_be_looked_at_is_junk_too(
     make: Callable[[], object], interval: int, batch: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     seldom = Seldom(get_logger("rocketpy.consumer.listeners"), interval=interval)
-    for _ in range(2):  # of the second one nothing is logged if it comes within a second, and yet it has a text
+    for _ in range(2):  # the second one is not logged within a second, but its text is made nevertheless
         assert judge(make(), [stored(0)], batch=batch, seldom=seldom) == Verdict(0)
         verdict = judge_in_order(make(), [stored(0)], batch=batch, auto_commit=True, pause=1.0, seldom=seldom)
         assert verdict == OrderVerdict(0, 1.0)

@@ -1,4 +1,4 @@
-"""Brokers that answer a pull with another offset: since the queue has no such offset, or since the group was reset."""
+"""Brokers that answer a pull with another offset, because the queue has no such offset or the group was reset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_PC4_an_illegal_offset_drops_what_is_held_and_goes_on_where_the_br
             await trio.sleep(0.1)
             assert w.broker.pulled()[-1] == 100
             assert w.broker.offsets["Orders", 0] == 100
-            # What listeners say about messages from before the jump counts no more.
+            # Results of listeners for messages from before the jump no longer count.
             gate.opened.set()
             await trio.sleep(6)
             assert w.broker.offsets["Orders", 0] == 100
@@ -120,7 +120,7 @@ async def test_OF4_a_reset_waits_for_listeners_and_what_they_return_counts_no_mo
 
 
 async def test_OF4_a_reset_to_where_a_queue_stands_drops_what_is_held(autojump_clock: MockClock) -> None:
-    """It says to skip the messages that listeners have; without any, there is nothing to do."""
+    """Such a reset means to skip the messages that listeners have; without any, there is nothing to do."""
     async with world() as w:
         w.broker.store(4)
         gate = Gate()

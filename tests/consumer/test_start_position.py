@@ -74,7 +74,7 @@ def test_PL11_the_ends_of_the_calendar_are_no_crash(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setenv("TZ", zone)
         time.tzset()
-        with suppress(ConfigError):  # it lies outside of some time zones, and that is no other error
+        with suppress(ConfigError):  # it does not exist in some time zones, which must raise no other error
             timestamp_ms(text)
     time.tzset()
 

@@ -119,7 +119,7 @@ def test_ours_assigns_seeks_and_pauses(
         consumer.seek_to_begin(zero)
         again = sorted(drain_messages(consumer, 10), key=lambda message: message.queue_offset)
         assert [message.queue_offset for message in again] == list(range(10))
-        # Apache's broker finds any of several messages of one millisecond.
+        # Apache's broker may find any one of several messages of the same millisecond.
         moment = again[0].store_timestamp
         at = consumer.offset_for_timestamp(zero, moment)
         assert at in {message.queue_offset for message in again if message.store_timestamp == moment}

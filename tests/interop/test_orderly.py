@@ -107,7 +107,7 @@ def test_OR4_apaches_consumer_keeps_the_order_on_our_servers(
 def test_OR4_apaches_consumer_gives_up_in_order_on_our_servers(
     apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
-    """Over its limit, it sends a message to the retry topic as a new one, which our broker puts among the dead."""
+    """It sends a message that exceeds its limit to the retry topic, and our broker makes it a dead letter."""
     topic, group, dead = fresh_name("Java-gives-up"), fresh_name("java-giving-up"), Inbox()
     our_servers.create_topic(topic, queues=1)
     with java_push_consumer(
@@ -126,7 +126,7 @@ def test_OR4_apaches_consumer_gives_up_in_order_on_our_servers(
     again = Inbox()
     with ours(our_servers, group, topic, again.take):
         send(our_servers, topic, 3, 4)
-        assert [message.body for message in again.wait_here(1)] == [b"body-3"], "what is dead is consumed"
+        assert [message.body for message in again.wait_here(1)] == [b"body-3"], "a dead letter counts as consumed"
 
 
 def test_OR2_a_mixed_group_keeps_the_order_while_its_members_change(

@@ -129,7 +129,7 @@ def committed(cluster: Cluster, group: str, topic: str, queues: int) -> list[int
 def test_a_subscription_that_widens_while_it_runs_misses_nothing(
     apache_cluster: Cluster, fresh_name: Callable[[str], str], kind: str
 ) -> None:
-    """What is sent once `subscribe` has returned arrives, although the broker still holds pulls with the old filter."""
+    """Messages sent after `subscribe` returns arrive, although the broker still holds pulls with the old filter."""
     topic, inbox = fresh_name("Widening"), Inbox()
     apache_cluster.create_topic(topic, queues=2)
 

@@ -1,4 +1,4 @@
-"""What the groups of a kill loop got, given to the checker of all tests with what may have made them begin again."""
+"""Passes what the groups of a kill loop got to the checker, with the faults that may have caused redeliveries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.kill.consuming import PERSIST_INTERVAL
 from tests.kill.content import BROADCAST, BROKER, GROUPS, MEMBERS, ORDERLY, TOPIC, role_of
 
 CAUSE_WITHIN = 25.0
-"""Seconds: five between two commits of a consumer, and a round of sharing out the queues."""
+"""Seconds: five between two commits of a consumer, and one rebalance."""
 FILE_WITHIN = PERSIST_INTERVAL + 2.0
 """Seconds after which what a member of a broadcast has dealt with is in its file: an interval, and the time that a
 busy machine takes."""
@@ -37,12 +37,12 @@ Place = tuple[str, int, int]
 def judge(
     history: kill.History, sends: Sequence[Send], committed: Mapping[tuple[str, Line], int] | None = None
 ) -> list[Violation]:
-    """I2 and I15, I10, I11, and I12 and I13 of groups in order.
+    """I2 and I15, I10, I11, and for orderly groups I12 and I13.
 
     Args:
         history: What happened.
         sends: Its sends, for the checker.
-        committed: What the groups had committed in the end.
+        committed: The committed offsets of the groups in the end.
     """
     found: list[Violation] = []
     for name in GROUPS:
@@ -65,8 +65,9 @@ def duplicates(history: kill.History) -> Counter[str]:
 def group_of(history: kill.History, name: str) -> Group:
     """What a group did, in seconds.
 
-    Only listeners of groups in order tell when they have done; others have done as soon as they are called. A life of a
-    broadcast's member goes on with the file of the one before, and so bears its role's name.
+    Only listeners of orderly groups report when they finish; others count as finished as soon as they are called. A
+    restarted member of a broadcast continues with the file of the one before, so it has the same name, that of its
+    role.
     """
     made = Group(name=name, kind=Kind[GROUPS[name].name])
     for number, each in enumerate(history.deliveries):
@@ -97,7 +98,7 @@ def _fault(fault: kill.Fault) -> Fault:
 
 
 def _lost_from_file(history: kill.History) -> list[Fault]:
-    """Kills of members of broadcasts; before one that had been paused until then, nothing was written in the pause."""
+    """Kills of members of broadcasts. If a member had been paused until its kill, nothing was written in the pause."""
     kills = [each for each in history.faults if each.kind == "kill" and each.target != "broker"]
     return [
         Fault(at=_last_work(history, each) / 1000, settles=0.0, within=FILE_WITHIN)
@@ -107,7 +108,7 @@ def _lost_from_file(history: kill.History) -> list[Fault]:
 
 
 def _last_work(history: kill.History, fault: kill.Fault) -> float:
-    """When who was killed had last been able to work for long enough to write its file."""
+    """When the killed member had last been able to run long enough to write its file."""
     mine = [each for each in history.faults if each.target == fault.target and each.at <= fault.at]
     gone_on = [each.at for each in mine if each.kind == "go on" and fault.at - each.at <= FILE_WITHIN * 1000]
     paused = [each.at for each in mine if each.kind == "pause"]
@@ -115,9 +116,9 @@ def _last_work(history: kill.History, fault: kill.Fault) -> float:
 
 
 def _concerns(fault: kill.Fault, group: str) -> bool:
-    """Whether a fault may make the group share out its queues again, or forget how far it was."""
+    """Whether a fault may make the group rebalance, or lose commits."""
     if fault.target == "broker":
-        return group not in BROADCAST  # its offsets are its own
+        return group not in BROADCAST  # its members keep their own offsets
     return group in MEMBERS.get(role_of(fault.target), ())
 
 

@@ -1,4 +1,4 @@
-"""What there is to see when a schedule ends: what brokers hold, who owns what, what is left over."""
+"""The state at the end of a schedule: what brokers hold, which member has which queue, what was left open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Left", "note_end"]
 
 
 def note_end(history: History, plan: Plan, cluster: LocalCluster, members: list[Member]) -> None:
-    """Write down what brokers hold and who has which queue."""
+    """Record what brokers hold and which member has which queue."""
     lines = [(TOPIC, broker.config.broker_name, queue) for broker in cluster.brokers for queue in range(plan.queues)]
     stored = history.observed["the brokers"] = _stored(history, cluster, lines)
     sent = {send.id: send for send in history.sends}
@@ -65,7 +65,7 @@ def _dead_letters(cluster: LocalCluster, group: str) -> list[str]:
 
 @attrs.define
 class Left:
-    """Tells what was opened and not closed. Made when nothing has happened yet."""
+    """Finds what was opened and not closed. Created before anything happens."""
 
     cluster: LocalCluster
     network: MemoryNetwork
@@ -76,9 +76,9 @@ class Left:
         self.links, self.tasks = set(self.network.links()), trio.lowlevel.current_statistics().tasks_living
 
     def look(self, history: History, were_away: int, *, all_said_goodbye: bool) -> None:
-        """Everybody has gone.
+        """Record what is left open after all members have gone.
 
-        A broker that was restarted has another link to the name servers, and as many tasks.
+        A restarted broker has a new link to the name servers, but the same number of tasks.
         """
         more = [link for link in self.network.links() if link not in self.links]
         now = trio.lowlevel.current_statistics().tasks_living

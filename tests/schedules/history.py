@@ -13,16 +13,16 @@ __all__ = ["History"]
 
 @attrs.define
 class History:
-    """All of it.
+    """The record of one schedule.
 
     Attributes:
-        groups: By name.
-        sends: In the order in which their outcome was known.
-        observed: What each member got of the topic's queues; and in the end what the brokers hold.
-        bad: Ids of messages that no listener of a group that refuses them is ever content with.
-        settled: When nothing was disturbed any more.
-        left_over: What was open when all was closed: tasks and links.
-        had: How often what a plan may draw came about.
+        groups: The groups, by name.
+        sends: In the order in which their outcomes became known.
+        observed: What each member got from the topic's queues, and at the end what the brokers hold.
+        bad: Ids of messages that all listeners fail on, in groups that reject them.
+        settled: The time from which on there were no more faults.
+        left_over: What was still open after everything was closed: tasks and links.
+        had: How often each event that a plan may contain has occurred.
     """
 
     groups: dict[str, Group]

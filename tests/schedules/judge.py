@@ -1,4 +1,4 @@
-"""Gives the checker of all tests what a schedule left behind."""
+"""Passes the record of a schedule to the checker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WRITTEN_WITHIN = 6.0
 
 
 def judge(history: History) -> list[Violation]:
-    """What was broken. A producer sends again what was not answered, and so a message may be there twice."""
+    """All violations. A producer retries a send that is not answered, so a message may be stored twice."""
     sends = sorted(history.sends, key=lambda send: send.began)
     found = [*check_enough(sends), *check(checker.History(sends, list(history.observed.values()), once=False))]
     for group in history.groups.values():

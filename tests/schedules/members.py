@@ -1,6 +1,6 @@
-"""The members of a group: each is a consumer that writes down what it gets.
+"""The members of a group: each is a consumer that records what it gets.
 
-They live in a loop with a `MockClock`.
+They run in a loop with a `MockClock`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def seen(message: MessageExt) -> Seen:
 
 
 class Member(ABC):
-    """One consumer, of a kind that a class below says.
+    """One consumer; a subclass determines its kind.
 
     Attributes:
-        dead: Whether its process ends or has ended, or it is cut off for good.
+        dead: Whether its process is ending or has ended, or it is cut off for good.
         ended: Set when its process has ended.
-        life: What the checker is told of it, once it has started.
+        life: Its record for the checker, once it has started.
     """
 
     def __init__(self, name: str, plan: GroupPlan, world: World) -> None:
@@ -104,7 +104,7 @@ class Member(ABC):
         self._leash.take_away(silently=True)
 
     def _begin(self, messages: Sequence[MessageExt]) -> list[Delivery]:
-        """Write down that messages have come, together."""
+        """Record that these messages have arrived together."""
         call = len(self._group.deliveries)
         begun = [self._delivery(message, call) for message in messages]
         self._group.deliveries += begun
@@ -147,7 +147,7 @@ class Listening(Member):
         return consumer
 
     def _settings(self) -> dict[str, Any]:
-        """What makes a consumer one of a kind."""
+        """The settings of this kind of consumer."""
         made: dict[Kind, Callable[[], dict[str, Any]]] = {
             Kind.CONCURRENT: dict,
             Kind.ORDERLY: lambda: {"orderly": True, "auto_commit": self.plan.commits == "auto"},
@@ -172,7 +172,7 @@ class Listening(Member):
         return answer
 
     def _answer(self, messages: Sequence[MessageExt]) -> tuple[bool, object]:
-        """Whether all is well, and what the listener says."""
+        """Whether the listener succeeds, and what it returns."""
         if self._fails(messages):
             if self.plan.kind is Kind.ORDERLY and self._chance.random() < 0.5:
                 self._history.had["suspended"] += 1
@@ -193,7 +193,7 @@ class Listening(Member):
         return first_try and self._chance.random() < self.plan.trouble
 
     def _hold(self, begun: list[Delivery], answer: object) -> None:
-        """Note what may be committed by now; whatever comes again is not any more what was held."""
+        """Note what may be committed by now; redelivered messages are no longer held."""
         queue, lowest = begun[0].queue, begun[0].offset
         held = [each for each in self._held.get(queue, []) if each.offset < lowest]
         if answer is ConsumeResult.COMMIT:

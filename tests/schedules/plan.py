@@ -19,13 +19,13 @@ KINDS = (Kind.CONCURRENT, Kind.ORDERLY, Kind.ORDERLY, Kind.BROADCAST, Kind.POLLE
 ONCE = (Kind.BROADCAST, Kind.POLLED)
 """What fails does not come again."""
 TAGS = ("Aa", "BB", "c", None)
-"""Of messages; the first two have the same hash code, by which brokers filter."""
+"""The tags of messages; the first two have the same hash code, by which brokers filter."""
 AMOUNT = "amount"
 """A property of all messages, from 0 to 9."""
 CALM = 5
-"""Every fifth schedule: nothing happens, and more messages are ones that no listener is content with."""
+"""Every fifth schedule has no events, and more messages that every listener fails on."""
 ONLY_RESETS = 2
-"""The remainder of the schedules, as many, in which groups are reset and nothing else happens."""
+"""Seeds with this remainder modulo `CALM` make schedules in which groups are reset and nothing else happens."""
 _EVENTS = (
     "join", "leave", "kill", "unplug", "restart broker", "kill broker", "cut links", "lose answers", "back", "skip",
     "restart",
@@ -35,13 +35,13 @@ _WEIGHTS = (5, 4, 3, 2, 2, 2, 3, 1, 2, 2, 3)
 
 @attrs.frozen
 class Filter:
-    """Which messages a group wants; as brokers and consumers are told, and as this says of them."""
+    """Which messages a group wants: as an expression for brokers and consumers, and as a function here."""
 
     tags: str | None = None
     sql: str | None = None
 
     def lets_through(self, send: Send) -> bool:
-        """Whether the group has to get it."""
+        """Whether the group has to get the message."""
         if self.tags is not None:
             return send.tags in self.tags.split(" || ")
         return self.sql is None or int(send.properties[AMOUNT]) > 3 or send.tags == "c"
@@ -56,9 +56,9 @@ class Event:
 
     Attributes:
         what: One of `_EVENTS`.
-        group: For events of members and resets; the member is chosen among those that are there.
-        broker: For events of brokers and resets.
-        lasts: Seconds until a broker or a member is back; seconds by which a group goes back.
+        group: For events of members, and for resets; the member is chosen among those that are present.
+        broker: For events of brokers, and for resets.
+        lasts: Seconds until a broker or a member is back, or by which a group is reset.
     """
 
     at: float
@@ -73,13 +73,13 @@ class GroupPlan:
     """A group.
 
     Attributes:
-        members: At the beginning.
-        work: A listener takes up to so many seconds for a message.
-        trouble: The share of deliveries that fail once more than they need to.
-        commits: How it commits what is done. "auto": by itself. "hand": after each poll, or, in order, when a listener
-            says so, which may also roll back or suspend. "ack": of a group that polls, message by message.
-        seeks: Of a group that polls, the share of polls after which a member goes back or forth in a queue.
-        assigns: Whether a group that polls shares its queues out itself, by `assign`.
+        members: The number of members at the beginning.
+        work: The most seconds that a listener takes for a message.
+        trouble: The share of good messages whose first attempt fails.
+        commits: How it commits what is finished. "auto": automatically. "hand": after each poll, or in an orderly group
+            when a listener says so, which may also roll back or suspend. "ack": in a polling group, by message.
+        seeks: In a polling group, the share of polls after which a member seeks back or forward in a queue.
+        assigns: Whether a polling group shares out its queues itself, with `assign`.
         filter: Which messages it wants.
     """
 
@@ -105,9 +105,9 @@ class Plan:
     """A schedule.
 
     Attributes:
-        pause: Seconds between two sends of a producer, on the average.
-        bad: The share of messages that no listener is ever content with.
-        tells_clients: Whether brokers tell the members of a reset, and not each queue's next pull.
+        pause: Average seconds between two sends of a producer.
+        bad: The share of messages that every listener fails on.
+        tells_clients: Whether brokers send resets to the members, instead of reporting them in answers to pulls.
     """
 
     seed: int
@@ -166,9 +166,9 @@ def _event(chance: random.Random, groups: tuple[GroupPlan, ...], brokers: int) -
     (what,) = chance.choices(_EVENTS, _WEIGHTS)
     group = chance.choice(groups)
     if group.kind is Kind.BROADCAST and what in ("back", "skip"):
-        what = "restart"  # its offsets are its own
+        what = "restart"  # its members keep their own offsets
     elif group.kind is not Kind.BROADCAST and what == "restart":
-        what = "join"  # nothing of a member outlives it
+        what = "join"  # a member leaves nothing behind
     return Event(chance.uniform(2.0, DISTURBED), what, group.name, chance.randrange(brokers), chance.uniform(0.5, 20.0))
 
 

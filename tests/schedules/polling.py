@@ -1,4 +1,4 @@
-"""Members that poll. They live in a loop with a `MockClock`."""
+"""Members that poll. They run in a loop with a `MockClock`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Polling"]
 class Polling(Member):
     """A lite pull consumer, with the loop of its program.
 
-    It commits by itself, by hand after what it has polled, or by acknowledging in any order.
+    It commits automatically, by hand after each poll, or by acknowledging messages in any order.
     """
 
     def __init__(self, name: str, plan: GroupPlan, world: World) -> None:
@@ -36,7 +36,7 @@ class Polling(Member):
         return self._lite
 
     def assign(self, queues: Sequence[MessageQueue]) -> None:
-        """Take exactly these queues; none leaves it as it is."""
+        """Take exactly these queues; an empty sequence changes nothing."""
         if queues:
             self._history.had["assigned"] += 1
             self._lite.assign(queues, tags=self.plan.filter.tags, sql=self.plan.filter.sql)
@@ -60,11 +60,11 @@ class Polling(Member):
             if self.plan.commits == "ack":
                 self._lite.ack(message)
         if messages and self.plan.commits == "hand":
-            with suppress(RocketMQError):  # it is told again with the next one
+            with suppress(RocketMQError):  # it is committed again with the next one
                 await self._lite.commit()
 
     async def _seek(self) -> None:
-        """Go a few messages back or forth in a queue, but not beyond its end."""
+        """Seek a few messages back or forward in a queue, but not beyond its end."""
         if not self._lite.assignment:
             return
         queue = self._chance.choice(self._lite.assignment)
@@ -73,7 +73,7 @@ class Polling(Member):
         began, line, certain = trio.current_time(), (queue.topic, queue.broker_name, queue.queue_id), True
         try:
             await self._lite.seek(queue, to)
-        except RocketMQError:  # the broker is away, or the queue is another's by now
+        except RocketMQError:  # the broker is down, or another member has the queue by now
             certain = False
         self._history.had["sought back" if to < at else "sought forth"] += certain
         self._group.faults.append(Fault(at=began, what="seek", queue=line, offset=to, certain=certain))

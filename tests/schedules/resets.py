@@ -1,4 +1,4 @@
-"""Resets a group as an administrator does: the broker is asked to, and tells where each queue goes on."""
+"""Resets a group as an administrator does: asks the broker, which answers with the new offset of each queue."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ TO_THE_END = -1
 
 
 async def reset(broker: Broker, network: MemoryNetwork, namesrv: str, group: str, back: float | None) -> list[Fault]:
-    """Set a group on one broker's queues back by some seconds, or to their ends; say which queues went where.
+    """Reset a group on one broker's queues by some seconds, or to their ends. Returns the new offset of each queue.
 
-    What the broker refuses has no effect. Of what it does not answer nobody knows.
+    A reset that the broker refuses has no effect. If the broker does not answer, the effect is unknown.
 
     Args:
-        back: Seconds; None for the ends.
+        back: How many seconds to go back; None for the ends.
     """
     timestamp = TO_THE_END if back is None else max(0, wall_ms() - int(back * 1000))
     header = ResetOffsetRequestHeader(group=group, topic=TOPIC, timestamp=timestamp, is_force=True)
@@ -50,7 +50,7 @@ async def reset(broker: Broker, network: MemoryNetwork, namesrv: str, group: str
 
 
 def _expected(broker: Broker, timestamp: int) -> dict[tuple[str, str, int], int]:
-    """Where a reset would move the queues now."""
+    """The offsets to which a reset would move the queues now."""
     found = {}
     for queue_id in range(broker.topics.get(TOPIC).read_queue_nums):
         line = TOPIC, broker.config.broker_name, queue_id

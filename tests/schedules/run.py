@@ -42,7 +42,7 @@ LOCK_LIFE = 60.0
 """Seconds for which a broker keeps the locks of a member that was killed."""
 LOOK = 0.5
 BURST = 3
-"""Messages that a producer sends one after the other, on the average."""
+"""How many messages a producer sends in a row, on average."""
 _EPOCH = 1_700_000_000_000
 
 
@@ -120,7 +120,7 @@ class _Run:
     # --- members --------------------------------------------------------------------------------------
 
     async def _join(self, group: GroupPlan, name: str = "") -> None:
-        """A member joins; or one that had left comes back under its name, with the disk that it had."""
+        """Start a new member, or one that had left, under its name and with its disk."""
         name = name or f"{group.name}-{len(self.members) + 1}"
         world = World(
             self.cluster.name_server_addresses,
@@ -136,7 +136,7 @@ class _Run:
         self._share_out(group.name)
 
     def _share_out(self, name: str) -> None:
-        """Where members choose their queues themselves, have each choose its share."""
+        """In a group whose members choose their queues themselves, have each choose its share."""
         present = [each for each in self._present(name) if isinstance(each, Polling) and each.plan.assigns]
         names, queues = self._names, range(self.plan.queues)
         everything = [MessageQueue(TOPIC, broker, number) for broker in names for number in queues]
@@ -195,7 +195,7 @@ class _Run:
         self._share_out(group.name)
 
     async def _restart(self, group: GroupPlan, pause: float) -> None:
-        """A member of a broadcast leaves or is killed, starts again after a while, and finds the file that it left."""
+        """Close or kill a member of a broadcast, and start it again after a while with the file that it left."""
         present = self._present(group.name)
         if not present:
             return
@@ -225,7 +225,7 @@ class _Run:
         self._note(f"{event.what}, back", name)
 
     def _note(self, what: str, broker: str = "") -> None:
-        """Something has happened that concerns all groups; where a file has the offsets, it brings nothing back."""
+        """Record an event that affects all groups; if offsets are kept in a file, it causes no redeliveries."""
         self.history.had[what] += 1
         for group in self.history.groups.values():
             within = COMMITTED_WITHIN + (WRITTEN_WITHIN if broker else 0.0)
@@ -236,7 +236,7 @@ class _Run:
             )
 
     def _note_member(self, what: str, group: GroupPlan, name: str = "") -> None:
-        """A member comes or goes. In a broadcast only a kill brings something back, and to that member alone."""
+        """Record that a member comes or goes. In a broadcast only a kill causes redeliveries, to that member alone."""
         self.history.had[what] += 1
         lasts = MISSED_WITHIN if what == "unplug" else 0.0
         fault = Fault(at=trio.current_time(), what=what, lasts=lasts, within=COMMITTED_WITHIN)

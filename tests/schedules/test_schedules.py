@@ -1,4 +1,4 @@
-"""Seeded schedules break no promise: thirteen of them in every run, two hundred in the whole."""
+"""Seeded schedules break no promise: thirteen of them in every run, two hundred in `./dev test --all`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.schedules.world import KeptFile
 ROOT = Path(__file__).parents[2]
 QUICK = 13
 ALL = 200
-# What has to come about: in how many of all schedules. Of the quick ones, in one.
+# In how many of all schedules each event has to happen; in the quick ones, once.
 LEAST = {
     "join": 80,
     "leave": 40,
@@ -55,7 +55,7 @@ LEAST = {
 
 @cache
 def outcome(seed: int) -> tuple[list[str], Counter[str]]:
-    """What a schedule broke, and what came about in it."""
+    """The violations in a schedule, and what happened in it."""
     history = run(plan(seed))
     return [str(violation) for violation in judge(history)], history.had
 
@@ -69,7 +69,7 @@ def test_a_schedule_breaks_no_promise(seed: int) -> None:
 
 
 def rare(seeds: Iterable[int], least: dict[str, int]) -> dict[str, int]:
-    """What came about in too few schedules."""
+    """What happened in too few schedules."""
     found = Counter(name for seed in seeds for name, times in outcome(seed)[1].items() if times)
     return {name: found[name] for name, wanted in least.items() if found[name] < wanted}
 
@@ -87,7 +87,7 @@ def test_all_schedules_have_enough_of_everything() -> None:
 
 
 def small(kind: Kind, *events: Event, tells_clients: bool = False, **changes: Any) -> Plan:
-    """Two members of one group, and what happens to them."""
+    """A plan with two members of one group, and events."""
     group = GroupPlan("g", kind, members=2, work=0.05, trouble=0.0, batch=1, **changes)
     return Plan(1, 1, 2, 1, 0.6, 0.0, (group,), events, tells_clients=tells_clients)
 
@@ -107,7 +107,7 @@ def skipping(method: Callable[[KeptFile, MessageQueue], Awaitable[int | None]]) 
 
 
 def only_once(method: Callable[..., None]) -> Any:
-    """`LitePullConsumer.assign` that takes no other queues later."""
+    """`LitePullConsumer.assign` that ignores all calls after the first."""
 
     def assign(self: LitePullConsumer, queues: list[MessageQueue], **filters: Any) -> None:
         if not self._selection.assigned:
@@ -117,7 +117,7 @@ def only_once(method: Callable[..., None]) -> Any:
 
 
 async def nothing(*arguments: object) -> None:
-    """What is planted instead of a method that does something."""
+    """Replaces a method, and does nothing."""
 
 
 RESTARTS = Event(30.0, "restart", "g", lasts=15.0)
@@ -162,7 +162,9 @@ def test_consumers_that_seldom_commit_are_found(monkeypatch: pytest.MonkeyPatch)
         found = judge(run(small(kind, Event(50.0, "kill", "g"))))
         assert {violation.invariant for violation in found} == {"I11"}
         assert any("had committed" in violation.text for violation in found)
-        assert any(" got " in violation.text for violation in found), "something came again that had long been done"
+        assert any(" got " in violation.text for violation in found), (
+            "a message that was finished long ago was redelivered"
+        )
 
 
 def test_a_schedule_takes_the_same_course_each_time() -> None:

@@ -1,4 +1,4 @@
-"""What a member has of its own: a network that can be taken away, and, in a broadcast, a disk with its offset file."""
+"""The surroundings of a member: a network that can fail, and in a broadcast a disk with its offset file."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Leash:
         if self.gone:
             raise OSError("there is no network")
         stream = await self._network.open_stream(host, port)
-        # Others may open links at the same moment; the address tells which is this one.
+        # Others may open links at the same moment; the address identifies this one.
         mine = stream.local_address
         self._links += [link for link in self._network.links(mine) if link.client == mine]
         return stream
 
     def take_away(self, *, silently: bool) -> None:
-        """As the end of a process does, or as a cable that is pulled."""
+        """Cut the network, as the end of a process does, or silently as a pulled cable does."""
         self.gone = True
         for link in self._links:
             if link.is_up:
@@ -45,9 +45,9 @@ class Leash:
 
 
 class KeptFile:
-    """The offset file of a broadcast's member, as consumers write it, on a disk in memory that outlives the member.
+    """The offset file of a member of a broadcast, as consumers write it, on a disk in memory that outlives the member.
 
-    It plays OffsetStorage with async methods, so that no thread writes the file: virtual time would not wait for it.
+    It is an OffsetStorage with async methods, so that no thread writes the file: virtual time would not wait for it.
     """
 
     def __init__(self, disk: MemoryStorage) -> None:
@@ -73,20 +73,20 @@ class KeptFile:
         self._kept.write(offsets)
 
     def let_go(self) -> None:
-        """End as a process does: the file is unlocked, and nothing more is written."""
+        """Act as if the process had ended: unlock the file, and write nothing more."""
         self._gone = True
         self._kept.close()
 
 
 @attrs.frozen
 class World:
-    """What a member lives with.
+    """The surroundings of a member.
 
     Attributes:
-        namesrv: Where it finds brokers.
-        leash: How it reaches them.
-        disk: Where it keeps a file.
-        end_of: Says the offset behind the last message of a queue.
+        namesrv: The address of the name server.
+        leash: Its network.
+        disk: Its disk.
+        end_of: Returns the offset after the last message of a queue.
     """
 
     namesrv: str

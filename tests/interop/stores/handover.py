@@ -153,7 +153,8 @@ def _commit(broker: str, sent: Sent) -> None:
     for share, name in enumerate(GROUPS, 2):
         for (topic, queue_id), bodies in sent.bodies.items():
             offset = len(bodies) - len(bodies) // share // 10
-            # Who has not pulled since a broker was killed may stand behind lost messages, and ours refuses its commit.
+            # A group that has not pulled since a broker was killed may be beyond lost messages, so our broker refuses
+            # its commit.
             probe.call(broker, PULL, pull(topic, queueId=queue_id, queueOffset=0, consumerGroup=name))
             fields = {"consumerGroup": name, "topic": topic, "queueId": queue_id, "commitOffset": offset}
             assert probe.call(broker, UPDATE_OFFSET, fields).code == 0
