@@ -196,7 +196,7 @@ async def test_while_the_peer_does_not_read_it_is_not_usable(scene):
 
 @with_scene
 async def test_a_peer_that_sends_many_requests_is_read_on_in_later_turns_of_the_loop(scene):
-    scene.connection._turn = Slice(Steadily(SLICE_SECONDS))  # there is time for two pieces
+    scene.connection._turn = Slice(Steadily(SLICE_SECONDS))  # a turn has time for two pieces
     frames = [request_frame(number, b"x" * 1000) for number in range(400)]
     data = b"".join(frames)
     per_piece = -(-32 * 1024 // len(frames[0]))

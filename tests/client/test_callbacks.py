@@ -134,7 +134,7 @@ async def test_what_they_work_on_is_bounded_in_bytes_too(autojump_clock: MockClo
         gate.set()
         await trio.sleep(1)
         assert codes[1:] == [ResponseCode.SUCCESS] * 3
-        # One alone is taken, however large it is, and those before it count no more.
+        # A single request is accepted, however large it is, and finished ones no longer count.
         await ask(MOST_BYTES * 2 // 5)
         assert codes[-1] == ResponseCode.SUCCESS
 
@@ -160,7 +160,7 @@ async def test_plain_processors_that_take_long_share_the_loop(
             before = done
             await trio.lowlevel.checkpoint()
             most = max(most, done - before)
-        assert most <= 2  # of two turns, in any order with this task
+        assert most <= 2  # from two turns, which may run before or after this task
 
 
 async def test_when_the_client_is_closed_nothing_is_begun(autojump_clock: MockClock) -> None:

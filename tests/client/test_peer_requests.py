@@ -1,4 +1,4 @@
-"""What a broker asks over a data connection waits in a bounded line, and takes no more than its share of the loop."""
+"""A broker's requests over a data connection wait in a bounded queue, and take no more than their share of the loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ECHO = 7001
 
 
 class Loop:
-    """What is posted to a loop, and the answers that leave."""
+    """Collects the functions posted to a loop, and the answers that are sent."""
 
     def __init__(self) -> None:
         self.posted: list[Callable[[], object]] = []
@@ -38,7 +38,7 @@ class Loop:
         self.answers += map(decode_command, decoder.frames())
 
     def turn(self) -> None:
-        """What was posted by now."""
+        """Call what has been posted so far."""
         posted = list(self.posted)
         self.posted.clear()
         for each in posted:
@@ -110,10 +110,10 @@ async def test_what_is_too_much_is_refused(
 
 async def test_a_connection_or_a_process_that_ends_hurts_nobody(autojump_clock: MockClock) -> None:
     def lost(frame: bytes) -> None:
-        raise ConnectionLostError("it ended")
+        raise ConnectionLostError("the connection has ended")
 
     def ended(function: Callable[[], object]) -> None:
-        raise ClientClosedError("the process ends")
+        raise ClientClosedError("the process is ending")
 
     loop = Loop()
     dispatcher = Dispatcher({ECHO: loop.echo})

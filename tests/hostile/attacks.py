@@ -40,12 +40,12 @@ def attacks(code: RequestCode) -> list[Attack]:
 
 
 def of_any(code: RequestCode, fields: dict[str, str], body: bytes) -> Iterator[Attack]:
-    """The attacks that any code can be made with, by what its header and its body are declared to be.
+    """The attacks that are possible with any code, given the declared types of its header and its body.
 
     Args:
-        code: Of the request.
-        fields: Of a small request.
-        body: The same.
+        code: The code of the request.
+        fields: The header fields of a small request.
+        body: The body of a small request.
     """
     yield from _headers(code, fields, body)
     yield from _any_body(code, fields)

@@ -1,4 +1,4 @@
-"""What a broker sends to a client: every request that clients carry out, at its limits, to consumers of every kind."""
+"""Attacks of a broker on a client: every request that clients process, at its limits, to consumers of every kind."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.hostile.shapes import dump
 
 BROKER = "broker-a"
 KINDS = ("concurrent", "orderly", "broadcast", "lite", "pull", "producer", "nobody")
-"""Of groups: consumers of every kind, a producer, and one that is not in the client."""
+"""The kinds of groups: consumers of every kind, a producer, and a group that is not in the client."""
 _GROUP = {"group": group_of("concurrent"), "consumerGroup": group_of("concurrent"), "topic": DRIVEN}
 _CLOSING = ("a header too long", "too many fields", "a deep header", "a body too large", "fields that are no text")
-"""What ends the connection, as it comes before the code is looked at: tried with one code, for a client that has lost
-its connection takes a second before it is back."""
+"""Attacks that end the connection before the code is read. They are tried with one code only, because a client takes a
+second to reconnect."""
 _ENDS = (-(2**63), -(2**31), -1, 2**31, 2**62, 2**63 - 1, 2**63, "x", "", 1.5, True, None, [], {}, [[1]], "9" * 5000)
-"""Offsets that no queue has, or that are none."""
+"""Offsets that no queue has, or that are no numbers."""
 _Frames = Callable[[], list[bytes]]
 
 
@@ -55,7 +55,7 @@ def small_body(code: RequestCode) -> bytes:
 
 
 def offsets(wanted: dict[int, Any], *, topic: str = DRIVEN, broker: str = BROKER) -> bytes:
-    """The body of a reset: by number of the queue, its offset."""
+    """The body of a reset, with an offset by queue id."""
     queues = {number: {"brokerName": broker, "queueId": number, "topic": topic} for number in wanted}
     return dump({"offsetTable": {dump(queues[number]).decode(): offset for number, offset in wanted.items()}})
 

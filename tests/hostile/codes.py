@@ -1,4 +1,4 @@
-"""All attacks of one request code on one server or client, and what became of them."""
+"""All attacks with one request code on one server or client, and their results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Result(NamedTuple):
 
 
 def run(world: World, each: Routed, *, most_tries: int = TRIES) -> Result:
-    """Attack one code with everything; who does not survive is started again."""
+    """Make all attacks with one code. A server or client that does not survive is started again."""
     if each.role == "client":
         return _run_on_client(world, each, most_tries)
     served = world.served[each.role]
@@ -68,7 +68,7 @@ def run(world: World, each: Routed, *, most_tries: int = TRIES) -> Result:
 
 
 def _run_on_client(world: World, each: Routed, most_tries: int) -> Result:
-    """The same of a client, and what it has kept."""
+    """The same for a client, and whether it has kept what it must keep."""
     client = client_of(world)
     found = attacks_on_clients.attacks(each.code)
     expected = ResponseCode.REQUEST_CODE_NOT_SUPPORTED

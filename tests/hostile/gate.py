@@ -1,7 +1,7 @@
-"""A gate between a client and its broker, through which an attacker speaks to the client as that broker.
+"""A proxy between a client and its broker, through which an attacker talks to the client as if it were the broker.
 
-All frames pass in both directions. Who connects to the side entrance has its frames put between those of the broker,
-and gets what the client answers; the broker itself asks nothing of the client but what wants no answer.
+All frames pass in both directions. Frames from a connection to the side entrance are inserted between those of the
+broker, and that connection gets the client's answers. The broker itself sends the client only one-way requests.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class Gate:
     """The gate of one client.
 
     Args:
-        broker: Where the broker listens.
+        broker: The address of the broker.
 
     Attributes:
-        address: Where the client finds it.
-        entrance: Where an attacker connects.
+        address: The address that the client connects to.
+        entrance: The address that an attacker connects to.
     """
 
     def __init__(self, broker: str) -> None:
@@ -47,7 +47,7 @@ class Gate:
         link.run()
 
     def _take_attacker(self, attacker: socket.socket) -> None:
-        """Let an attacker speak on the client's connection, as soon as it has one."""
+        """Attach an attacker to the client's connection, as soon as there is one."""
         with self._changed:
             while self._open and (self._link is None or self._link.closed):
                 self._changed.wait(0.1)
@@ -83,7 +83,7 @@ class _Link:
         self.closed = False
 
     def run(self) -> None:
-        """Let frames through until one side ends, then let go of both."""
+        """Pass frames on until one side ends, then close both."""
         down = threading.Thread(target=self._pump_down, daemon=True)
         down.start()
         self._pump_up()
@@ -99,7 +99,7 @@ class _Link:
         self.close()
 
     def _pump_up(self) -> None:
-        """Answers are the attacker's, everything else is the broker's."""
+        """Pass the client's answers to the attacker, and everything else to the broker."""
         with _Frames(self._client) as frames, contextlib.suppress(OSError):
             while frame := frames.next():
                 if _is_answer(frame):
@@ -115,7 +115,7 @@ class _Link:
                 attacker.sendall(frame)
 
     def admit(self, attacker: socket.socket) -> None:
-        """Let an attacker in; what it sends goes through as it is. Nothing of the broker's comes into its frames."""
+        """Pass on what an attacker sends, unchanged. None of the broker's frames is inserted into the attacker's."""
         self._attacker = attacker
         left, lead, held = 0, b"", False
         try:
@@ -133,10 +133,10 @@ class _Link:
         finally:
             if held:
                 self._to_client.release()
-                self.close()  # in the middle of a frame: nothing that follows would be understood
+                self.close()  # in the middle of a frame: the client could not decode anything that follows
 
     def close(self) -> None:
-        """End all connections; those who use them let go of them."""
+        """End all connections; the threads that use them release them."""
         self.closed = True
         for each in (self._client, self._broker, self._attacker):
             if each is not None:
@@ -145,9 +145,9 @@ class _Link:
 
 
 def _after(data: bytes, left: int, lead: bytes) -> tuple[int, bytes]:
-    """Bytes of the last frame that are still to come, or the part of its length that is there.
+    """The number of bytes of the last frame that are missing, or the part of its length field that has arrived.
 
-    A length beyond the limit is never fulfilled: the client closes the connection.
+    A frame with a length beyond the limit is never completed: the client closes the connection.
     """
     position = 0
     while True:
@@ -165,7 +165,7 @@ def _after(data: bytes, left: int, lead: bytes) -> tuple[int, bytes]:
 
 
 class _Frames:
-    """Cuts what a socket receives into frames."""
+    """Splits what a socket receives into frames."""
 
     def __init__(self, link: socket.socket) -> None:
         self._file = link.makefile("rb", buffering=_CHUNK)
@@ -177,7 +177,7 @@ class _Frames:
         self._file.close()
 
     def next(self) -> bytes:
-        """The next frame with its length; nothing at the end."""
+        """The next frame with its length field; empty at the end."""
         lead = self._file.read(4)
         if len(lead) < 4:
             return b""

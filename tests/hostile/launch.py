@@ -1,4 +1,4 @@
-"""python -m tests.hostile.launch BOARD PROGRAM ARGUMENTS: a server command, or a module, whose loop is measured."""
+"""python -m tests.hostile.launch BOARD PROGRAM ARGUMENTS: runs a server command or a module, and measures its loop."""
 
 from __future__ import annotations
 

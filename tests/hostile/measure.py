@@ -32,7 +32,7 @@ TRIES = 3
 BETWEEN = "between attacks"
 """The name of a reading of what attacks left for later."""
 AFTERWARDS = "afterwards"
-"""The name of a reading of what a client has lost by attacks."""
+"""The name of the reading that shows what a client has lost through attacks."""
 HELD, CLOSED = -1, -2
 """Instead of the code of an answer: there is none, and the connection is open; there is none, and it is closed."""
 _SETTLES_WITHIN = 3.0
@@ -50,7 +50,7 @@ class Attack:
         inflates: Bytes that a body becomes, when it is compressed or its text is wide.
         answer: The code that the last frame has to be answered with, where that is told; `HELD` and `CLOSED` are none.
         at_once: Requests that each may take their share of memory, because they are under way together.
-        keeps: Bytes of tables that it asks for, which stay.
+        keeps: Bytes of table entries that it causes, and that stay.
         bound: The bound that it is at: the module or the class, and the name.
         is_beyond: Whether it is one beyond.
     """
@@ -259,7 +259,7 @@ def later(served: Measured) -> Reading:
 
 
 def kept(lost: Iterable[str]) -> Reading:
-    """What a client has lost of what it should have kept."""
+    """A reading of what a client has lost although it should have kept it."""
     return Reading(AFTERWARDS, 0, 0.0, 0.0, "", 0.0, 0, 0, (), False, tuple(lost))
 
 

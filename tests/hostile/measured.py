@@ -1,4 +1,4 @@
-"""A process whose loop and memory are measured, with an innocent pair beside it, and what outsiders can read of it."""
+"""A process whose loop and memory are measured from outside, with an innocent pair of connections beside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.hostile.board import Board
 
 
 class Memory(NamedTuple):
-    """Bytes of a process that are its own: pages of files that it maps belong to the system."""
+    """Bytes that belong to the process itself: not the pages of files that it maps."""
 
     now: int
     peak: int
@@ -23,17 +23,17 @@ class Memory(NamedTuple):
 
 
 class Measured(ABC):
-    """One process, what it says of its loop, and the innocent pair beside it.
+    """One process, the measurements of its loop, and the innocent pair beside it.
 
     Attributes:
-        role: What it is: "broker", "namesrv" or "client".
-        home: Its directory; the log is `log` there.
-        address: Where attackers connect.
+        role: "broker", "namesrv" or "client".
+        home: Its directory; the log is the file `log` in it.
+        address: The address that attackers connect to.
         starts: How often it has been started.
-        resting: The longest turn between attacks, in seconds: what attacks have left for later.
-        process: The process, once it was started.
-        meter: What it says of its loop.
-        pair: What the innocent pair says.
+        resting: The longest turn between attacks, in seconds: work that attacks have left for later.
+        process: The process, once it has been started.
+        meter: The measurements of its loop.
+        pair: The measurements of the innocent pair.
     """
 
     process: subprocess.Popen[bytes]
@@ -54,10 +54,10 @@ class Measured(ABC):
         }
         home.mkdir()
 
-    # --- its life ---
+    # --- starting and stopping ---
 
     def _begin(self) -> int:
-        """Say that it is being started; for the how-manieth time."""
+        """Announce a start; returns its number."""
         self.starts += 1
         self._is_resting = False
         return self.starts
@@ -71,7 +71,7 @@ class Measured(ABC):
         return process
 
     def kill(self) -> None:
-        """End everything of it at once."""
+        """Kill the process and the innocent pair."""
         for process in reversed(self._processes):
             process.kill()
             process.wait()
@@ -88,10 +88,10 @@ class Measured(ABC):
         files = [self.home / "log", self.home / "errors"]
         return "\n".join(file.read_text("utf-8", "replace")[-3000:] for file in files if file.exists())
 
-    # --- what it is asked from outside ---
+    # --- measuring ---
 
     def memory(self) -> Memory:
-        """What it holds, and held at most. The peak of own pages is that of all without the pages of files."""
+        """The memory that it has now, and the peak. The peak is that of all pages minus the pages of files."""
         text = Path(f"/proc/{self.process.pid}/status").read_text("ascii")
         found = {line.split()[0]: int(line.split()[1]) * 1024 for line in text.splitlines() if line.endswith(" kB")}
         now = found["RssAnon:"]
@@ -115,12 +115,12 @@ class Measured(ABC):
         self.pair.line = ""
 
     def rest(self) -> None:
-        """An attack is over, and its turns have been read: what comes now is what it has left for later."""
+        """Start measuring the time between attacks: work that the last one has left for later."""
         self.meter["longest"] = 0
         self._is_resting = True
 
     def rested(self) -> float:
-        """The longest turn between attacks since this was asked last, in seconds."""
+        """The longest turn between attacks since the last call, in seconds."""
         self._note_rest()
         longest, self.resting = self.resting, 0.0
         return longest
@@ -130,15 +130,15 @@ class Measured(ABC):
             self.resting = max(self.resting, self.meter["longest"] / 1e9)
 
     def waited(self) -> float:
-        """Seconds of the longest wait of the pair, one that has not ended included."""
+        """Seconds of the pair's longest wait, including one that has not ended."""
         worst = max(self.pair["worst 0"], self.pair["worst 1"])
         asked = [at for at in (self.pair["asked 0"], self.pair["asked 1"]) if at]
         return max(worst, *(time.monotonic_ns() - at for at in asked), 0) / 1e9
 
     def failures(self) -> int:
-        """Answers to the pair that were refusals, and connections of theirs that were closed."""
+        """How many requests of the pair were refused, and connections of the pair closed."""
         return self.pair["failed 0"] + self.pair["failed 1"]
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether somebody new is served."""
+        """Whether a new connection is served."""

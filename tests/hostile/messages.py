@@ -1,4 +1,4 @@
-"""A stored message, whole or not, that a broker has a client consume directly."""
+"""A stored message, valid or not, that a broker asks a client to consume directly."""
 
 from __future__ import annotations
 

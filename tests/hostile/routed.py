@@ -1,4 +1,4 @@
-"""Every request code that servers and clients answer, asked of them: a new one is attacked from then on."""
+"""Every request code that servers and clients answer, read from their code, so that a new one is attacked too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Routed(NamedTuple):
 NOT_SUPPORTED = Routed("broker", RequestCode.POP_MESSAGE)
 """Stands for all codes without a route."""
 UNKNOWN_TO_CLIENTS = RequestCode.SEND_MESSAGE
-"""Stands for all codes that clients do not answer."""
+"""Represents all codes that clients do not answer."""
 
 
 def routed() -> list[Routed]:
@@ -33,6 +33,6 @@ def routed() -> list[Routed]:
 
 
 def of_clients() -> set[RequestCode]:
-    """What a client answers, and one code that it does not."""
+    """The codes that a client answers, and one that it does not."""
     made = MQClientInstance(namesrv="127.0.0.1:1").callbacks
     return {RequestCode(code) for code in (*made.processors, *made.async_processors)} | {UNKNOWN_TO_CLIENTS}

@@ -1,4 +1,4 @@
-"""A client as a process that is attacked through a gate, and what it must have kept afterwards."""
+"""A client process that is attacked through a gate, and what it must have kept afterwards."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.hostile.samples import DRIVEN, group_of
 from tests.hostile.world import World
 
 _MESSAGES = 8
-"""So many are sent to see whether all consumers still get what comes."""
+"""How many messages are sent to check that all consumers still get everything."""
 _WITHIN = 20.0
 _COMMITTING = ("concurrent", "orderly", "lite")
 _SHARING = ("concurrent", "orderly", "broadcast", "lite")
 
 
 def client_of(world: World) -> ServedClient:
-    """The client beside two servers, which is started if it does not run: beside servers that nobody has spoilt."""
+    """The client beside two servers. If it is not running, it is started, beside servers that were not attacked."""
     found = world.beside.get("client")
     if found is None:
         found = world.beside["client"] = ServedClient(world, world.home / "client")
@@ -42,7 +42,7 @@ def client_of(world: World) -> ServedClient:
 
 
 def unknown() -> bytes:
-    """A request that every client answers in the same way."""
+    """A request that every client refuses in the same way."""
     return request(UNKNOWN_TO_CLIENTS)
 
 
@@ -56,13 +56,13 @@ class ServedClient(Measured):
 
     def __init__(self, world: World, home: Path) -> None:
         super().__init__("client", home)
-        # As the servers' commands do: large blocks go back to the system at once.
+        # As in the server commands: large blocks are returned to the system at once.
         self._environment["MALLOC_MMAP_THRESHOLD_"] = "131072"
         self._world = world
         self._sent = 0
 
     def start(self) -> None:
-        """Start it with a gate of its own; returns when all consumers have begun."""
+        """Start it with a gate of its own; returns once all consumers are running."""
         number = self._begin()
         broker = self._world.broker.address
         self._gate = Gate(broker)
@@ -91,7 +91,7 @@ class ServedClient(Measured):
             self._gate.close()
 
     def restart(self) -> None:
-        """Begin again. It ends in order if it can: its queues would stay locked at the broker for a minute."""
+        """Restart it. It closes in order if it can, or its queues would stay locked at the broker for a minute."""
         self.process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(10)
@@ -99,9 +99,9 @@ class ServedClient(Measured):
         self.start()
 
     def answers(self) -> bool:
-        """Whether it answers its broker, and has read what it was sent before.
+        """Whether it answers its broker, and has processed what it was sent before.
 
-        A reset without fields is refused when those before it have been read, which is done in the background.
+        A reset without fields is refused only once earlier resets have been read, which happens in the background.
         """
 
         def has_read() -> bool:
@@ -116,7 +116,7 @@ class ServedClient(Measured):
     # --- what it must have kept ---
 
     def lost(self) -> list[str]:
-        """What it has lost of what it should have kept: queues, messages that came afterwards, commits."""
+        """What it has lost although it should have kept it: queues, later messages, commits."""
         with Peer(self._world.broker.address) as peer:
             for number in range(_MESSAGES):
                 answer = peer.ask(self._message(number % subject.QUEUES))
@@ -144,7 +144,7 @@ class ServedClient(Measured):
         return [] if len(held) == subject.QUEUES else [f"{kind} has {len(held)} of {subject.QUEUES} queues"]
 
     def _lost_commits(self, peer: Peer, kind: str) -> list[str]:
-        """Every queue has to be committed up to its end, no further."""
+        """The queues that are not committed exactly up to their ends."""
 
         def number(code: RequestCode, queue_id: int) -> int:
             fields = {"topic": DRIVEN, "queueId": str(queue_id), "consumerGroup": group_of(kind)}

@@ -253,8 +253,8 @@ def _resets(code: RequestCode) -> Iterator[Attack]:
 
         return make
 
-    # What stays are the queues of the topic, where the group stands in each, and where it is to go. Beside them there
-    # are the lists that clients would be sent, and their text.
+    # What stays are the queues of the topic, with the group's offset and its pending reset in each. In addition, there
+    # are the lists to send to clients, and their encoded text.
     kept = 16 * MIB
     yield Attack(name="a reset of 65,536 queues", frames=resets(1), at_once=4, keeps=kept)
     yield Attack(name="eight resets of 65,536 queues", frames=resets(8), at_once=8, keeps=kept)

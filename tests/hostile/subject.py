@@ -1,7 +1,7 @@
 """python -m tests.hostile.launch METER tests.hostile.subject PAIR SEEN KEPT NAMESRV BROKER GATE: a client to attack.
 
-Consumers of every kind and a producer share a client that reaches the broker through a gate, where requests of an
-attacker come in. Beside it, in the same loop, an innocent producer and an innocent consumer have clients of their own.
+Consumers of every kind and a producer share a client that reaches the broker through a gate, where an attacker inserts
+requests. In the same loop, an innocent producer and an innocent consumer have clients of their own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.hostile.board import Board
 from tests.hostile.samples import DRIVEN, group_of
 
 KINDS = ("concurrent", "orderly", "broadcast", "lite", "pull")
-"""Of consumers that are attacked."""
+"""The number of queues of the consumers that are attacked."""
 WORDS = (*KINDS, "started")
 QUEUES = 4
 _BESIDE = "Beside"
@@ -44,7 +44,7 @@ _SOON = {
 
 
 class Seen:
-    """Counts the different messages that a kind of consumer has got, of those whose bodies begin like this."""
+    """Counts the different messages that each kind of consumer has got, of those with a certain start of the body."""
 
     def __init__(self, board: Board, kind: str, kept: bytes) -> None:
         self._board, self._kind, self._kept = board, kind, kept
@@ -57,7 +57,7 @@ class Seen:
 
 
 class Pair:
-    """The innocent two: a message is sent ten times a second, and comes to the consumer soon after."""
+    """The innocent pair: a producer sends ten messages a second, and a consumer gets each of them soon after."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -77,7 +77,7 @@ class Pair:
     async def take(self, message: MessageExt) -> None:
         await trio.lowlevel.checkpoint()
         self._note(1, int(message.body))
-        # From when on the next one is late.
+        # The time from which on the next message is late.
         self._board["asked 1"] = time.monotonic_ns() + round(2 * innocent.EVERY * 1e9)
 
     def _note(self, number: int, began: int) -> None:
@@ -100,14 +100,14 @@ async def poll(consumer: LitePullConsumer, seen: Seen) -> None:
 
 
 async def pull(consumer: PullConsumer, seen: Seen) -> None:
-    """Go round the queues without an end."""
+    """Pull from the queues in turn, forever."""
     positions = dict.fromkeys(await consumer.fetch_message_queues(DRIVEN), 0)
     while True:
         for queue in positions:
             try:
                 found = await consumer.pull(queue, positions[queue])
             except RocketMQError:
-                continue  # the connection was closed just now
+                continue  # the connection was closed
             positions[queue] = found.next_begin_offset
             for message in found.messages:
                 seen(message)
@@ -135,7 +135,7 @@ async def serve(pair: Board, board: Board, kept: str, namesrv: str, broker: str,
 
 
 async def run_innocents(pair: Pair, namesrv: str, stack: AsyncExitStack, nursery: trio.Nursery) -> None:
-    """Let the innocent producer and the innocent consumer begin."""
+    """Start the innocent producer and the innocent consumer."""
     producer = await stack.enter_async_context(Producer("beside", namesrv=namesrv))
     await producer.create_topic(_BESIDE, queues=1)
     consumer = PushConsumer("beside", namesrv=namesrv)

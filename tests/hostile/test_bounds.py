@@ -44,7 +44,7 @@ ELSEWHERE = {
     "consumers._MOST_KEPT": "answers that are kept to be sent again",
     "subscriptions._MOST_SHAPES": "settings that groups have in common",
     "turn.MOST_GATHERED": "bytes that are gathered before they are written",
-    "resets._MOST_TELLINGS": "how often the broker tells a client of a reset: tests/broker_sim/broker",
+    "resets._MOST_TELLINGS": "how often the broker reports a reset to a client: tests/broker_sim/broker",
     "slices.MOST_SECONDS": "the time of a slice",
     "client_calls._MOST_ASKED": "clients that are asked at a time",
     "lanes.MOST_PENDING": "bytes of answers that are gathered before they leave",

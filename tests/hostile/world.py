@@ -96,9 +96,9 @@ class World:
     """Both servers.
 
     Attributes:
-        home: Where their directories are.
-        beside: What runs beside them and ends with them, by role.
-        is_fresh: Whether nobody has attacked a code of theirs since they were started.
+        home: The folder of their directories.
+        beside: Other processes that run beside them and end with them, by role.
+        is_fresh: Whether they have not been attacked since they were started.
     """
 
     def __init__(self, home: Path, settings: dict[str, str] | None = None) -> None:

@@ -62,7 +62,7 @@ def test_a_frame_that_comes_while_the_flusher_ends_its_turn_is_written(connectio
 
 
 def waits_for_all(connection, clock, slots):  # noqa: F811
-    """A finalizer, which waits for a request of its own and for those of the code that it has struck."""
+    """A finalizer that waits for a request of its own, and for those of the code that it has interrupted."""
     slots.append(start(connection, clock, body=b"of the finalizer"))
     connection.flush()
     assert slots[-1].done.wait(PATIENCE)

@@ -405,7 +405,7 @@ async def test_a_client_carries_out_what_a_turn_has_time_for_and_then_lets_other
 async def test_a_client_decodes_no_more_at_a_time_than_a_turn_has_time_for(
     memory: MemoryNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Headers may take long to read, even of requests that are refused."""
+    """Decoding headers may take long, even for requests that are refused."""
     read = SendReader.read
     with measured() as rounds:
         monkeypatch.setattr("rocketpy.remoting.rounds.clock_here", lambda: rounds)

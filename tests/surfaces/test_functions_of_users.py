@@ -190,7 +190,7 @@ def test_a_hook_may_commit_and_close(surface, cluster, namesrv, topic):
 
 @pytest.mark.parametrize("kind", ["PushConsumer", "LitePullConsumer"])
 def test_a_commit_in_write_is_refused_at_once(surface, cluster, namesrv, topic, kind):
-    """Commits wait for `write`, so it would wait for itself until time was up, and nothing would be written."""
+    """Commits wait for `write`, so it would wait for itself until it timed out, and nothing would be written."""
     cluster.create_topic(topic, queues=1)
     refused = []
 
@@ -232,7 +232,7 @@ def test_a_commit_in_write_is_refused_at_once(surface, cluster, namesrv, topic, 
 
 
 def test_queues_are_taken_where_the_call_is_made(surface, cluster, namesrv, topic):
-    """An iterable of them is the user's code as well."""
+    """An iterable of queues may run code of the user's."""
     cluster.create_topic(topic, queues=1)
     here, places = threading.current_thread(), []
 

@@ -93,7 +93,7 @@ REFUSALS = {ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ResponseCode.SYSTEM_BUSY}
 
 
 def flood(peer):
-    """Thousands of requests, while the answers are read; their codes, and whether their opaques were in order."""
+    """Send thousands of requests while reading the answers. Returns their codes, and whether opaques were in order."""
     writer = threading.Thread(target=peer.socket.sendall, args=(b"".join(map(partial(asking, UNKNOWN), range(FLOOD))),))
     writer.start()
     answers = peer.read(FLOOD)
@@ -139,7 +139,7 @@ def test_a_flood_on_a_connection_of_an_event_loop_is_answered_or_refused(namesrv
 
 
 def unread(peer, closed):
-    """Ask without reading, until the client has had enough."""
+    """Send requests without reading the answers, until the client disconnects."""
     frames = asking(UNKNOWN, 7) * 1000
     with suppress(OSError):
         while not closed():

@@ -178,7 +178,7 @@ def test_a_function_of_ones_own_shares_out_the_queues(surface, cluster, namesrv,
         if under_way.count(request.client_id) > 1:
             overlapping.set()
         elif not asked:
-            overlapping.wait(0.03)  # another topic is due now, that of a push consumer's retries
+            overlapping.wait(0.03)  # another topic, a push consumer's retry topic, would be called now
         asked.append((request.group, request.topic))
         under_way.remove(request.client_id)
         first = request.client_id == min(request.client_ids)

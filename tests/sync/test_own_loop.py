@@ -263,7 +263,7 @@ def test_a_finalizer_that_strikes_in_the_loop_may_close_the_consumer(namesrv, to
 
 
 def strike_while_telling(owner, function):
-    """A finalizer calls a function the next time that this thread tells the loop of an object something.
+    """Call a function, as a finalizer would, the next time that this thread posts something to an object's loop.
 
     A lock of trio's is held then.
     """
@@ -280,15 +280,15 @@ def strike_while_telling(owner, function):
 
 
 def strike_while_waking(home, function):
-    """The same where a portal is woken, as for a send that cannot take the short way."""
-    home.call(trio.lowlevel.checkpoint)  # so that it sleeps, and has to be woken
+    """The same while a portal is woken, as for a send that cannot take the direct path."""
+    home.call(trio.lowlevel.checkpoint)  # so that it goes to sleep, and has to be woken
     strike_while_telling(home, function)
     home.post(list)
 
 
 @pytest.mark.parametrize("place", ["send", "pause"])
 def test_a_finalizer_that_strikes_while_a_call_tells_the_portal_may_close_the_consumer(namesrv, topic, producer, place):
-    """Threads of listeners that end want a lock of trio's that the call holds."""
+    """The call holds a lock of trio's that threads of listeners need in order to end."""
     heard, seconds = threading.Event(), []
     consumer = PushConsumer(f"own-{topic}", namesrv=namesrv, consume_from_where=FIRST, await_termination=3.0)
 
@@ -318,7 +318,7 @@ def test_a_finalizer_that_strikes_while_a_call_tells_the_portal_may_close_the_co
 
 @pytest.mark.parametrize("setting", ["offset_store", "on_assigned", "on_revoked", "allocate_strategy"])
 def test_a_finalizer_that_strikes_there_does_not_wait_for_functions_in_threads(namesrv, topic, producer, setting):
-    """They cannot report before it returns."""
+    """The threads cannot report back before the finalizer returns."""
     refused = []
 
     class Shelf(dict):

@@ -320,7 +320,7 @@ def test_an_interrupt_of_a_wake_up_is_none_for_others_who_relied_on_it(home, mon
 
 @pytest.mark.waits("looks until another thread has come to a place")
 def test_a_finalizer_that_holds_up_who_wakes_the_loop_wakes_it_itself(home):
-    """It has struck in a thread that has a lock of trio's, for which another one waits that is to wake the loop."""
+    """It has interrupted a thread that holds a lock of trio's. The thread that should wake the loop waits for it."""
     answers = []
 
     async def answer():

@@ -277,7 +277,7 @@ def test_ctrl_c_while_a_send_soon_is_handed_over_loses_no_place(namesrv, topic, 
 @pytest.mark.parametrize("shared", [True, False], ids=["a client that stays open", "a client of its own"])
 @pytest.mark.parametrize("connected", [True, False], ids=["connected", "not connected"])
 def test_a_finalizer_may_close_it_in_the_middle_of_send_soon(namesrv, topic, monkeypatch, connected, shared):
-    """The message waits for the finalizer, so closing does not wait for the message, which goes out or fails then."""
+    """The message waits for the finalizer, so closing does not wait for the message, which is sent or fails later."""
     with MQClientInstance(namesrv=namesrv) as client:
         producer = Producer("pg", **({"client": client} if shared else {"namesrv": namesrv}))
         producer.start()

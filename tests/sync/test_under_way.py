@@ -62,14 +62,14 @@ def test_callbacks_whose_messages_are_answered_between_two_looks_are_waited_for(
 
 
 class Handed:
-    """A message that a thread hands over."""
+    """A message that a thread is handing over."""
 
     def __init__(self, beginner: int) -> None:
         self.beginner = beginner
 
 
 def test_a_message_that_this_thread_hands_over_is_not_waited_for() -> None:
-    """A finalizer has struck there, and closes the producer: the message would wait for the finalizer in turn."""
+    """A finalizer that interrupts this thread closes the producer, and the message waits for the finalizer."""
     gate = Gate(10, 100)
     callbacks = Callbacks("struck")
     under_way = UnderWay(ProducerConfig(group="pg"), gate, NothingDirect(Chain(gate)), callbacks)

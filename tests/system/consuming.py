@@ -72,7 +72,7 @@ async def _cluster(brokers: int, topics: Iterable[str], queues: int, settings: d
 
 
 async def reset_group(w: World, group: str = "billing", *, timestamp: int = 0, topic: str = "Orders") -> None:
-    """Have an administrator reset a group at its first broker: to a time in ms, 0 for the beginning, -1 for the end."""
+    """Reset a group at its first broker, as an administrator does: to a time in ms, 0 for the start, -1 for the end."""
     async with client_of(w.cluster.network, w.cluster.brokers[0].address) as admin:
         header = ResetOffsetRequestHeader(group=group, topic=topic, timestamp=timestamp, is_force=True)
         answer = await admin.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header.to_ext())

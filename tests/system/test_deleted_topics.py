@@ -1,4 +1,4 @@
-"""A topic that is deleted and created again while it is consumed: its offsets begin at 0, and nothing new is missed."""
+"""A topic is deleted and created again while it is consumed: its offsets begin at 0, and no new message is missed."""
 
 from __future__ import annotations
 
@@ -145,4 +145,4 @@ async def test_a_store_learns_that_it_is_gone(autojump_clock: MockClock) -> None
             w.broker.script = [ResponseCode.TOPIC_NOT_EXIST] * 5
             w.broker.answer_parked(ResponseCode.PULL_NOT_FOUND, OLD)
             await trio.sleep(6)
-        assert store.offsets[queues_of(1)[0]] == 0  # or a consumer that starts later would pass over its messages
+        assert store.offsets[queues_of(1)[0]] == 0  # or a consumer that starts later would skip its messages

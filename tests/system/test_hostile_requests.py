@@ -1,4 +1,4 @@
-"""Hostile requests of brokers to consumers: nobody skips a message, loses a queue or stops consuming by them."""
+"""Hostile requests of brokers to consumers: no consumer skips a message, loses a queue or stops because of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.system.consuming import World, queues_of, wait_until, world
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 KINDS = ("concurrent", "orderly", "broadcast", "lite")
 ONE_QUICKLY = [KINDS[0], *(pytest.param(kind, marks=pytest.mark.matrix) for kind in KINDS[1:])]
-"""For tests that take longer, of what hardly differs from kind to kind."""
+"""For slower tests of what hardly differs between kinds."""
 SENT = 20
 QUEUES = 4
 EACH = SENT // QUEUES
@@ -70,7 +70,7 @@ class Scene:
         self.link(by).send_oneway(command)
 
     async def committed(self) -> list[int | None]:
-        """What is committed, or in the file of a broadcasting consumer."""
+        """The committed offsets, or those in the file of a broadcasting consumer."""
         if isinstance(self.consumer, LitePullConsumer):
             return [await self.consumer.committed(queue) for queue in queues_of(QUEUES)]
         running = self.consumer._running
@@ -78,14 +78,14 @@ class Scene:
         return [await running._offsets.committed(queue) for queue in queues_of(QUEUES)]
 
     async def gets_all(self, count: int = 8) -> None:
-        """What is sent from now on has to come, all of it."""
+        """Send messages, and wait until the consumer has got all of them."""
         before = set(self.bodies)
         sent = set(await self.world.send(count, start=1000 + len(before)))
         await wait_until(lambda: sent <= set(self.bodies), within=60)
 
 
 def consumer_of(w: World, kind: str, folder: Path, bodies: list[bytes]) -> PushConsumer | LitePullConsumer:
-    """A consumer of some kind that is not started, whose listener remembers bodies."""
+    """A consumer of some kind that is not started, and whose listener collects bodies."""
     if kind == "lite":
         lite = w.lite()
         lite.subscribe("Orders")
@@ -100,7 +100,7 @@ def consumer_of(w: World, kind: str, folder: Path, bodies: list[bytes]) -> PushC
 
 @asynccontextmanager
 async def running(consumer: PushConsumer | LitePullConsumer, bodies: list[bytes]) -> AsyncIterator[None]:
-    """Run a consumer; one that is polled is polled."""
+    """Run a consumer, and poll it if it has no listener."""
     async with consumer, trio.open_nursery() as nursery:
 
         async def poll(lite: LitePullConsumer) -> None:
@@ -130,7 +130,7 @@ async def consuming(kind: str, folder: Path, *, brokers: int = 1) -> AsyncIterat
 async def test_OF4_threat_M16_an_offset_beyond_the_end_makes_nobody_skip_what_comes(
     autojump_clock: MockClock, kind: str, offset: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Java's consumer commits it, and the group goes on at the end that its queue has whenever it asks next."""
+    """Java's consumer commits it, and the group then continues at the end that the queue has at its next pull."""
     async with consuming(kind, tmp_path) as s:
         s.reset(dict.fromkeys(queues_of(QUEUES), offset))
         await trio.sleep(20)
@@ -212,7 +212,7 @@ async def test_OF4_resets_while_a_consumer_starts_or_closes_lose_nothing(
         scene = Scene(w, consumer_of(w, kind, tmp_path, bodies), bodies)
 
         async def hurry() -> None:
-            """Ask for what cannot be and what can, from the moment at which the consumer is known."""
+            """Request impossible and possible resets, as soon as the broker knows the consumer."""
             while True:
                 for offset in (2**62, 0, 2**31):
                     if scene.broker.clients.consumers.clients("billing"):
@@ -244,7 +244,7 @@ async def test_threat_M16_notices_without_an_end_do_not_keep_brokers_busy(
         before = s.consumer.statistics().rebalances
         s.link().send_oneway(notice)
         await trio.sleep(0.005)
-        assert s.consumer.statistics().rebalances == before + 1, "the first one is heard at once"
+        assert s.consumer.statistics().rebalances == before + 1, "the first notice has an effect at once"
         for _ in range(1000):
             s.link().send_oneway(notice)
             await trio.sleep(0.01)
@@ -253,7 +253,7 @@ async def test_threat_M16_notices_without_an_end_do_not_keep_brokers_busy(
         after = s.consumer.statistics().rebalances
         s.link().send_oneway(notice)
         await trio.sleep(0.005)
-        assert s.consumer.statistics().rebalances == after + 1, "and so is one that comes when there was quiet"
+        assert s.consumer.statistics().rebalances == after + 1, "and so has one that follows a quiet time"
 
 
 # --- one message directly ----------------------------------------------------------------------------------
@@ -322,11 +322,11 @@ async def test_threat_M16_direct_calls_of_a_listener_that_hangs_are_few_and_not_
             for _ in range(MOST_CALLS):
                 nursery.start_soon(ask, b"early")
             await trio.sleep(LONGEST + 1)
-        # Nobody waits for the first ones any more, but they are there still; so the others were not begun.
+        # The broker no longer waits for the first calls, but they are still running, so the others did not start.
         assert (codes.count(ResponseCode.SYSTEM_ERROR), codes.count(ResponseCode.SYSTEM_BUSY)) == (64, 64)
         gate.set()
         await trio.sleep(1)
-        assert seen == [b"early"], "an answer had been given already"
+        assert seen == [b"early"], "the call had been answered already"
         await ask(b"late")
         assert (seen, codes[-1]) == ([b"early", b"late"], ResponseCode.SUCCESS)
 

@@ -75,7 +75,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(*, server_side: bool = False, **settings: Any) -> AsyncIterator[Scene]:
-    """The broker tells clients to reset themselves, or, with `server_side`, answers their pulls with other offsets."""
+    """A cluster whose broker sends resets to clients, or, with `server_side`, reports them in answers to pulls."""
     async with world(use_server_side_reset_offset=server_side) as w:
         await w.send(20)
         consumer = w.lite(**settings)
@@ -114,7 +114,7 @@ async def test_OF4_it_goes_on_where_it_is_told_and_commits_that(autojump_clock: 
 async def test_OF4_an_administrator_moves_the_whole_group_by_a_time(
     autojump_clock: MockClock, server_side: bool, auto_commit: bool
 ) -> None:
-    """What was committed before does not come back, and what was handed out before moves nothing any more."""
+    """The old commits are not repeated, and messages handed out before have no more effect."""
     async with scene(server_side=server_side, auto_commit=auto_commit) as s:
         await s.consumer.commit()
         await reset_group(s.world)
@@ -134,7 +134,7 @@ async def test_OF4_an_administrator_moves_the_whole_group_by_a_time(
 async def test_OF4_the_next_member_begins_where_its_group_was_moved(
     autojump_clock: MockClock, server_side: bool
 ) -> None:
-    """The member that was moved ends before it commits again."""
+    """The member that was reset ends before it commits again."""
     async with world(use_server_side_reset_offset=server_side) as w:
         sent = Counter(await w.send(20))
         for settings in ({"auto_commit": False}, {}):

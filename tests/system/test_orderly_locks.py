@@ -339,7 +339,7 @@ async def test_OR2_a_restarted_broker_gives_no_queue_away_whose_listener_still_r
             await (w.cluster.kill_broker(0) if killed else w.cluster.stop_broker(0))
             cable.cut()
             await w.cluster.start_broker(0)
-            await trio.sleep(2)  # the other member is back, and the broker knows of nobody else
+            await trio.sleep(2)  # the other member has reconnected, and the broker knows no other one
             cable.mend()
             await trio.sleep(60)
     assert most == 1
@@ -359,7 +359,7 @@ async def test_queues_of_a_member_that_ended_with_its_broker_are_taken_a_little_
             await wait_until(lambda: "may have forgotten its locks" in str(consumer.status().errors.get("Orders")))
             told = trio.current_time()
             await wait_until(lambda: len(consumer.assignment) == 2)
-            assert 3 <= trio.current_time() - told <= 7  # five seconds, and it looks again every second
+            assert 3 <= trio.current_time() - told <= 7  # five seconds, and it tries again every second
 
 
 # --- complaint 15 ------------------------------------------------------------------------------------------------

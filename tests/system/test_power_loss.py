@@ -1,4 +1,4 @@
-"""A broker loses its last messages in a power loss, and consumers that run on stand behind them."""
+"""A broker loses its last messages in a power loss, and consumers that keep running are beyond its end."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ KEPT = 20
 
 
 async def settle() -> None:
-    """Let offsets be committed, and written to the disk of the broker."""
+    """Wait until offsets are committed, and written to the broker's disk."""
     await trio.sleep(16)
 
 
 async def lose(w: World, lost: int) -> None:
-    """Messages that are gone after the broker was started again; new ones come before any consumer is back."""
+    """Restart the broker without its last messages, and send new ones before any consumer is back."""
     disk = w.cluster.storages[0].clone()  # type: ignore[attr-defined]  # in memory
     await w.send(lost, start=1000)
     await trio.sleep(6)

@@ -1,7 +1,7 @@
-"""A group continues where an administrator has reset it, whatever its members do at that moment.
+"""A group continues where an administrator has reset it, whatever its members are doing at that moment.
 
-The broker tells it in the answers to pulls. Some of the pulls that it holds have been given up by their clients, which
-throw the answers away; the group must not lose the reset by that.
+The broker reports the reset in answers to pulls. Clients have given up some of the pulls that it holds, and discard the
+answers; the reset must not be lost because of that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ modes = pytest.mark.parametrize("mode", MODES)
 
 
 class Member:
-    """A consumer of Orders in one of the modes, and what it got."""
+    """A consumer of Orders in one of the modes, with the messages that it got."""
 
     def __init__(self, w: World, mode: str, *, tags: str = "t", **settings: Any) -> None:
         self.mode = mode
@@ -45,7 +45,7 @@ class Member:
         self.consumer.subscribe("Orders", *(() if self.is_lite else (self.got,)), tags=tags)
 
     async def consume(self, seconds: float) -> None:
-        """Consume for some time; and commit, if that is left to the program."""
+        """Consume for some time, and commit if the program has to."""
         end = trio.current_time() + seconds
         if self.is_lite:
             while trio.current_time() < end:
@@ -66,7 +66,7 @@ def committed(w: World) -> list[int]:
 
 
 async def used_up(w: World, member: Member) -> list[bytes]:
-    """Forty messages, which a member has consumed and committed."""
+    """Send forty messages, which a member consumes and commits."""
     sent = await w.send(40, tags="t")
     await member.consume(8)
     assert member.got.bodies == Counter(sent)
@@ -163,7 +163,7 @@ async def test_OF4_a_reset_holds_for_the_next_member_before_it_is_committed(
 
 
 class Course:
-    """What happens to one queue, in order: its hooks, its listener, its commits at the broker."""
+    """Records in order what happens to one queue: its hooks, its listener, its commits at the broker."""
 
     def __init__(self, w: World, queue: MessageQueue, monkeypatch: pytest.MonkeyPatch, seconds: float = 0.0) -> None:
         self.steps: list[str] = []
@@ -209,7 +209,7 @@ KINDS: dict[str, dict[str, Any]] = {
 async def test_OF4_a_queue_that_is_reset_is_given_up_and_taken_again(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
 ) -> None:
-    """Its listener finishes first, and nothing that it has done since is committed."""
+    """Its listener finishes first, and nothing that was consumed meanwhile is committed."""
     async with world(queues=1) as w:
         [queue] = queues_of(1)
         course = Course(w, queue, monkeypatch, seconds=4)
@@ -257,7 +257,7 @@ async def test_OF4_in_order_even_a_slow_listener_is_out_before_on_revoked(
 async def test_OF4_a_member_that_starts_at_the_new_position_takes_its_queues_once(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker tells it too; but there is nothing to give up."""
+    """The broker reports the reset to it too, but there is nothing to give up."""
     async with world(queues=1) as w:
         await w.send(3)
         w.cluster.brokers[0].groups.find("billing")

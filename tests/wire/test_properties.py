@@ -137,7 +137,7 @@ def test_threat_M6_as_many_empty_pairs_as_a_message_may_have_take_a_tenth_of_a_m
         began = time.thread_time()
         assert find_property(data, b"a") == b"b"
         best = min(best, time.thread_time() - began)
-    assert best / slowness() < 0.0006  # a step in Python for each of them takes two milliseconds
+    assert best / slowness() < 0.0006  # a step in Python for each of them would take two milliseconds
 
 
 def test_threat_M7_a_sender_refuses_separators() -> None:

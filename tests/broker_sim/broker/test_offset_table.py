@@ -80,10 +80,10 @@ def test_every_pull_is_told_of_a_reset_until_a_client_that_was_told_takes_it_up(
     table = make()
     table.commit("G", "T", 0, 10)
     table.assign_resets("G", "T", {0: 3, 1: 4})
-    assert tell(table, "gone", 10) == 3  # its client gave this pull up: the queue has moved
+    assert tell(table, "gone", 10) == 3  # its client has given this pull up, because the queue has moved
     assert table.query("G", "T", 0) == 3
     assert tell(table, "owner", 10) == 3
-    assert tell(table, "owner", 10) == 3  # the answer before crossed this one
+    assert tell(table, "owner", 10) == 3  # this pull was sent before the last answer arrived
     assert table.has_reset("G", "T", 0)
     assert tell(table, "owner", 3) is None
     assert not table.has_reset("G", "T", 0)
@@ -218,7 +218,7 @@ def test_OF2_after_an_unclean_stop_nobody_stands_beyond_the_end_before_it_has_pu
     table = make(storage)
     table.load()
     before = table._room.taken
-    assert not table.is_lost("G", "T", 0, 99)  # after a clean stop everybody knows what it does
+    assert not table.is_lost("G", "T", 0, 99)  # after a clean stop the offsets of all groups are trusted
     table.note_ends(lambda topic, queue_id: {("T", 0): 10, ("T", 1): 20}[topic, queue_id])
     assert table._room.taken > before
     assert [table.is_lost("G", "T", 0, offset) for offset in (9, 10, 11)] == [False, False, True]

@@ -123,7 +123,7 @@ async def test_OF4_a_held_pull_hears_of_it_at_once(autojump_clock: MockClock) ->
 
 @pytest.mark.parametrize("given_up", ["by another client", "by the same client"])
 async def test_OF4_a_pull_that_was_given_up_does_not_use_a_reset_up(autojump_clock: MockClock, given_up: str) -> None:
-    """The queue has moved to another member, or its member pulls with another filter: the answer is thrown away."""
+    """The queue has moved to another member, or its member pulls with another filter: the answer is discarded."""
     network = MemoryNetwork()
     answers = []
 

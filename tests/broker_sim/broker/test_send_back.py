@@ -287,7 +287,7 @@ async def test_DL1_a_consumer_that_waits_gets_a_delayed_message_when_it_is_due(a
 
 async def test_RT1_it_goes_to_a_queue_that_the_retry_topic_has(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
-        original = await first(broker, client)  # the heartbeat has made the retry topic, with one queue
+        original = await first(broker, client)  # the heartbeat has created the retry topic, with one queue
         broker.groups.put(SubscriptionGroupConfig(group_name="g", retry_queue_nums=100))
         for _ in range(10):
             assert (await give_back(client, original, 1)).code == 0

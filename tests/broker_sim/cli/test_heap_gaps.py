@@ -1,4 +1,4 @@
-"""Memory that a flood has left in gaps of the heap is given back to the system."""
+"""Memory in gaps of the heap, which a flood has left, is returned to the system."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ found = heap.gaps() - gaps
 heap.trim()
 print(found, resident - heap.resident())
 """
-"""Leaves 64 MB of gaps behind; prints how many bytes are found, and given back."""
+"""Leaves gaps of 64 MB, and prints how many bytes are found and returned."""
 
 
 class FakeHeap:
-    """So many MiB in memory, so many free, given back or not; counts how often it was gone through and given back."""
+    """A heap with its resident size and its gaps in MiB, which counts calls."""
 
     def __init__(self) -> None:
         self.size = 40
@@ -53,7 +53,7 @@ class FakeHeap:
 
 @pytest.fixture
 async def heap(nursery: trio.Nursery) -> FakeHeap:
-    """One that is watched."""
+    """A heap that `give_gaps_back` watches."""
     watched = FakeHeap()
     nursery.start_soon(give_gaps_back, watched)
     await trio.testing.wait_all_tasks_blocked()
@@ -82,7 +82,7 @@ async def test_gaps_that_were_used_between_two_looks_are_given_back_again(
 ) -> None:
     heap.size, heap.free = 200, 150
     await trio.sleep(1.5)
-    heap.size += 10  # the same gaps, in memory once more
+    heap.size += 10  # the same gaps, which were used and freed again
     await trio.sleep(1)
     assert heap.trims == 2
 
@@ -105,8 +105,8 @@ async def test_without_a_way_to_ask_nothing_is_done() -> None:
 
 def test_the_c_library_gives_gaps_back() -> None:
     if heap_of_this_process() is None:
-        pytest.skip("only glibc says what is free in its heap, and gives it back")
-    # In a process of its own: the heap of this one has gaps of all sizes already.
+        pytest.skip("only glibc can report and return gaps of its heap")
+    # In a process of its own, because the heap of this one already has gaps of all sizes.
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     found, given_back = map(int, done.stdout.split())

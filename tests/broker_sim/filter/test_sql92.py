@@ -219,7 +219,7 @@ DEEP_AND_LONG = [
     ("a = 1" + " = TRUE" * 100, "64 parts"),
     ("NOT " * 4000 + "a", "256 operators"),
     ("-" * 300 + "1 IS NULL", "256 operators"),
-    # Too many are refused before the last of them, with which all are put together.
+    # Too many are refused before the last of them, because they are all reduced after that one.
     ("a > " + "-" * 4000 + "1", "at character 261: .* 256 operators"),
     ("a > " + "NOT " * 4000 + "1", "at character 1029: .* 256 operators"),
     ("+" * 16_000 + "a = 1", True),
@@ -244,7 +244,7 @@ DEEP_AND_LONG = [
 ]
 STORED = encode_properties({"a": "1", "long": "x" * 30_000, "many": "9" * 30_000, "big": "1e999"}).encode()
 AT_ONCE, IN_ALL, A_MESSAGE = 0.03, 0.1, 0.005
-"""Seconds of processor time, on an ordinary machine, of one step of compiling, of all of them, and of one message."""
+"""Seconds of processor time on an ordinary machine: for one step of compiling, for all steps, and for one message."""
 
 
 @pytest.mark.parametrize(("text", "verdict"), DEEP_AND_LONG, ids=lambda part: str(part)[:20])
