@@ -62,7 +62,7 @@ class Driven(Protocol):
         ...
 
     async def carry_out_resets(self) -> None:
-        """Continue at the offsets that were noted, in the queues that the consumer has."""
+        """Have the consumer continue at the offsets that were noted, in the queues that it has."""
         ...
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:

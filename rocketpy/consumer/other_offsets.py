@@ -69,6 +69,9 @@ class OtherOffsets:
         assignment: the queues that the consumer has.
         rebalance: shares queues out.
         start: starts a task that may run until the consumer has closed.
+
+    Attributes:
+        start: the same.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class OtherOffsets:
         self._consume = consume
         self._assignment = assignment
         self._rebalance = rebalance
-        self._start = start
+        self.start = start
         self._gathered: _Move | None = None
         """Queues that pulls were told of, and that wait for others to be moved together."""
         self._moving: dict[MessageQueue, bool] = {}
@@ -102,7 +105,7 @@ class OtherOffsets:
             self._gathered.join(move)
         else:
             self._gathered = move
-            self._start(self._take_gathered)
+            self.start(self._take_gathered)
 
     async def _take_gathered(self) -> None:
         """Move together what is told at nearly the same moment: brokers tell of the queues of a topic one by one."""

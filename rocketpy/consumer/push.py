@@ -177,7 +177,7 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     def _check_usable(self) -> None:
         """Refuse use if the consumer has crashed, or is not open."""
-        self._check_crash()
+        self.check_crash()
         self._lifecycle.check_open()
 
     # --- subscriptions --------------------------------------------------------------------------------

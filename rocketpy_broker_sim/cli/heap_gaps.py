@@ -23,6 +23,8 @@ __all__ = ["WORTH_GIVING_BACK", "Heap", "give_gaps_back", "heap_of_this_process"
 WORTH_GIVING_BACK = 8 * 1024 * 1024
 """Bytes from which on it is worth the milliseconds that going through the heap takes."""
 _LOOKS_EVERY = 1.0
+_SHARE = 0.01
+"""How much of the time goes into looking at most: nothing in the process can take memory of that size meanwhile."""
 
 
 class Heap(Protocol):
@@ -44,6 +46,8 @@ class Heap(Protocol):
 async def give_gaps_back(heap: Heap | None) -> None:
     """Look once a second, until cancelled, whether 8 MiB have become free that were not given back, and give them back.
 
+    A heap in very many pieces, where a look takes long, is looked at less often.
+
     What was given back is still free within the heap, until it is used again. So they have become free when there are
     more gaps than the last time, or when the process has grown since, because old gaps were used and left between two
     looks.
@@ -55,15 +59,18 @@ async def give_gaps_back(heap: Heap | None) -> None:
         return
     lowest = heap.resident()
     small, given_back = lowest + WORTH_GIVING_BACK, 0
+    took = 0.0
     while True:
-        await trio.sleep(_LOOKS_EVERY)
+        await trio.sleep(max(_LOOKS_EVERY, took / _SHARE))
         resident = heap.resident()
         lowest = min(lowest, resident)
         if resident < small:
             given_back = 0  # nothing of note has come since the start
             continue
         with contextlib.suppress(RuntimeError):  # there is no room for one more thread now
+            began = trio.current_time()
             gaps = await run_blocking(heap.gaps)
+            took = trio.current_time() - began
             given_back = min(given_back, gaps)
             grown = min(gaps, resident - lowest)
             if max(gaps - given_back, grown) >= WORTH_GIVING_BACK:

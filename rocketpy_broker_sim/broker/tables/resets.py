@@ -2,7 +2,8 @@
 
 A pull that is told of a reset may have been given up by its client, which then discards the answer: the queue has moved
 to another member, or the client pulls with another filter now. So every pull is told, until one from a client that was
-told before asks for the new position. Apache's broker tells only one pull, whatever becomes of the answer. Plays the
+told before asks for the new position. A client whose connection ends between any two pulls comes from another address each
+time, so a few told ones are enough in the end. Apache's broker tells only one pull, whatever becomes of the answer. Plays the
 part of the resetOffsetTable in ConsumerOffsetManager.
 """
 
@@ -20,6 +21,8 @@ __all__ = ["PendingResets", "size_of_resets"]
 
 _MOST_TELLINGS = 5
 """How often one client is told of a reset. A client that goes on elsewhere after that ignores it."""
+_MOST_ADDRESSES = 5
+"""How many clients are told before one that was not counts as told if it asks for the new position."""
 _BYTES_OF_RESETTING = 256
 _BYTES_A_RESET = 48
 _BYTES_OF_TELLING = 352
@@ -95,8 +98,9 @@ class PendingResets:
         position = self.get(key, queue_id)
         if position is None:
             return None
-        times = self._told.get(key, {}).get(queue_id, {}).get(client, 0)
-        if times and offset == position:
+        told = self._told.get(key, {}).get(queue_id, {})
+        times = told.get(client, 0)
+        if offset == position and (times or len(told) >= _MOST_ADDRESSES):
             self._end(key, queue_id)
             return None
         if times + 1 == _MOST_TELLINGS or not self._note(key, queue_id, client, times + 1):
