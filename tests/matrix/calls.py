@@ -112,6 +112,7 @@ CALLS = {
     "PushConsumer.resume": Call(lambda w: w.consumer.resume(), consumer=True),
     "PushConsumer.set_consume_thread_max": Call(lambda w: w.consumer.set_consume_thread_max(10), consumer=True),
     "PushConsumer.commit": Call(lambda w: w.consumer.commit(2), consumer=True, allowed=(RequestTimeoutError,)),
+    "PushConsumer.lag": Call(lambda w: w.consumer.lag(), consumer=True),
     "PushConsumer.status": Call(lambda w: w.consumer.status(), consumer=True),
     "PushConsumer.statistics, config": Call(lambda w: (w.consumer.statistics(), w.consumer.config), consumer=True),
     "PushConsumer.run_forever": Call(lambda w: w.closed_consumer.run_forever(), allowed=(ClientClosedError,)),
