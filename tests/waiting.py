@@ -58,10 +58,11 @@ HELPERS = {
     "kill/campaign.py": "kills real processes after given seconds",
     "kill/consuming.py": "tries again to reach a process that was killed",
     "kill/producing.py": "sends at a pace to a process that is killed",
-    "matrix/async_places.py": "a program of asyncio, in a process of its own, goes on in the meantime",
     "matrix/cases.py": "lets bounds of the public interface pass: blocking code and asyncio have no virtual clock",
     "matrix/futures.py": "lets bounds of futures pass, which threads wait for",
     "matrix/places.py": "looks until another thread has come to a place",
+    "matrix/strikes.py": "lets a thread come to wait, which nobody can see from outside",
+    "matrix/waits.py": "a consumer starts that no name server answers",
     "matrix/worlds.py": "takes a moment of another loop, as the program of a user does",
     "system/consuming.py": "looks until consumers in other loops have come to a state",
     "ways_out/blocks.py": "a listener in a forked process takes its time",
@@ -70,6 +71,7 @@ HELPERS = {
     "ways_out/programs.py": "a forked process lives until it is ended from outside",
     "ways_out/programs_of_loops.py": "a forked process lives until it is ended from outside",
     "ways_out/scene.py": "looks until a forked process and its servers have come to a state",
+    "ways_out/struck.py": "an exception strikes when a forked process has come to a state",
     "ways_out/zygote.py": "looks until a forked process has ended",
 }
 """Modules of helpers that wait for real time, below tests/."""

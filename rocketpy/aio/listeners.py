@@ -260,10 +260,11 @@ class LoopCrew(AsyncCrew[_Task]):
         except asyncio.CancelledError as exc:
             if self._cut_off:
                 raise  # neither committed nor sent back, so the group gets the message again
-            self._note(lane, call, Raised(exc))
-            self._tell()
             task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            cut_off = task is not None and task.cancelling() > 0
+            self._note(lane, call, Raised(exc, cut_off=cut_off))
+            self._tell()
+            if cut_off:
                 raise
         except BaseException as exc:  # noqa: BLE001 - whatever a listener raises is its result
             self._note(lane, call, Raised(exc))

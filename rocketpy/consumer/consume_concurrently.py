@@ -17,7 +17,7 @@ import trio
 
 from rocketpy.consumer.consume_service import ConsumeService
 from rocketpy.consumer.crew import Call, messages_of
-from rocketpy.consumer.listeners import BROKER_DECIDES, is_async_listener, judge
+from rocketpy.consumer.listeners import BROKER_DECIDES, Raised, is_a, is_async_listener, judge
 from rocketpy.consumer.process_queue import ProcessQueue
 from rocketpy.consumer.runners import RunnerMaker, TaskRunner
 from rocketpy.consumer.subscription import Listener
@@ -123,12 +123,16 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
     def _note_outcome(self, call: Call, outcome: object) -> None:
         listener, queue, _ = call
         messages = messages_of(call)
-        again = not self._broadcasts
+        cut_off = is_a(outcome, Raised) and outcome.cut_off
+        again = cut_off or not self._broadcasts
         verdict = judge(outcome, messages, batch=self._batch_size > 1, seldom=self._seldom, again=again)
         self.counters.consumed += verdict.done
         if verdict.done:
             self._dealt_with(queue, messages[: verdict.done])
-        if verdict.done < len(messages):
+        if cut_off and self._broadcasts:
+            self._note_failed(queue, len(messages))
+            self._later_here(_Failure(queue, message, BROKER_DECIDES, listener) for message in messages)
+        elif verdict.done < len(messages):
             self._fail(queue, messages[verdict.done :], verdict.delay_level, listener)
 
     # --- what failed ------------------------------------------------------------------------------------
@@ -166,15 +170,19 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
                 self.counters.sent_back += 1
                 self._dealt_with(failure.queue, [failure.message])
             else:
-                self.counters.retried_here += 1
-                failure.due = trio.current_time() + RETRY_HERE_AFTER
-                self._later.append(failure)
-                self._some_later.set()
+                self._later_here([failure])
         self._senders -= 1
         self._settle()
 
+    def _later_here(self, failures: Iterable[_Failure]) -> None:
+        for failure in failures:
+            self.counters.retried_here += 1
+            failure.due = trio.current_time() + RETRY_HERE_AFTER
+            self._later.append(failure)
+        self._some_later.set()
+
     async def _retry_here_service(self) -> None:
-        """Retry messages that no broker took back."""
+        """Retry messages that no broker took back, and those of a broadcast whose listener was cut off."""
         while True:
             await self._some_later.wait()
             self._some_later = trio.Event()

@@ -55,7 +55,8 @@ class ConsumeCounters:
     dropped: int = 0
     """Messages that failed while broadcasting, which has no retries; they count as done."""
     retried_here: int = 0
-    """Messages that no broker took back at once; in an orderly consumer, all retries."""
+    """Messages that no broker took back at once, and those of a broadcast whose call was cancelled; in an orderly
+    consumer, all retries."""
 
 
 class ConsumeService(ABC):

@@ -52,9 +52,15 @@ hand. Its messages are committed together with uncommitted ones, at once if ther
 
 @attrs.frozen
 class Raised:
-    """The exception that a listener raised instead of returning."""
+    """The exception that a listener raised instead of returning.
+
+    Attributes:
+        error: the exception.
+        cut_off: whether the call was cancelled from outside, so that the listener is not to blame.
+    """
 
     error: BaseException
+    cut_off: bool = False
 
 
 class Verdict(NamedTuple):

@@ -40,7 +40,7 @@ class Act:
         self._world = world
         self._make = make
         self._began = 0.0
-        self._asked = False
+        self._asked = threading.Event()
         self._ended = threading.Event()
         self.error = None
         self.value = None
@@ -53,12 +53,16 @@ class Act:
 
     @property
     def was_asked(self):
-        return self._asked
+        return self._asked.is_set()
+
+    def wait_asked(self, seconds):
+        """From a thread: wait so long for the place to come to it; whether it has."""
+        return self._asked.wait(seconds)
 
     def _begin(self):
-        if self._asked:
+        if self._asked.is_set():
             return False
-        self._asked = True
+        self._asked.set()
         self.thread = threading.get_ident()
         self._began = time.monotonic()
         return True
@@ -118,9 +122,9 @@ class Act:
             self._end(error=error)
             raise
 
-    def wait(self):
-        """From a thread: wait for the end of it."""
-        self._ended.wait(PATIENCE)
+    def wait(self, seconds=PATIENCE):
+        """From a thread: wait so long for the end of it."""
+        self._ended.wait(seconds)
 
     async def wait_async(self, sleep):
         """From a loop: the same."""

@@ -7,26 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
 from functools import partial
 
 import trio
 
-from rocketpy import RocketMQError
 from rocketpy.portal import portal
-from tests.matrix.places import MOST_SENDS, Dying, finalisers, hole, message, signalled
-from tests.matrix.worlds import in_thread, unique
+from tests.matrix.async_waits import WAITS, carefully, handler_of_the_loop
+from tests.matrix.places import MOST_SENDS, Dying, finalisers
+from tests.matrix.spots import SPOTS, at_spot_of_loop, hear, until_asked_in_loop
+from tests.matrix.waits import message
+from tests.matrix.worlds import in_thread
 
 __all__ = ["ASYNCIO", "TRIO"]
-
-
-async def carefully(awaitable):
-    """What it ends with is free, as long as it is an answer: the act may close what it needs."""
-    with suppress(RocketMQError):
-        await awaitable
 
 
 # --- users' code that we call --------------------------------------------------------------------------
@@ -42,46 +35,9 @@ async def another_task(world, act):
     world.spawn(act.awaited())
 
 
-async def plain_listener(world, act):
-    world.heard = act.plain
-    await _until_asked(world, act, "Heard")
-
-
 async def plain_listener_with_the_loop(world, act):
-    world.heard = lambda: world.in_loop(act.awaited)
-    await _until_asked(world, act, "Heard")
-
-
-async def before_consume(world, act):
-    world.before = act.plain
-    await _until_asked(world, act, "Heard")
-
-
-async def on_revoked(world, act):
-    world.revoked = act.plain
-    until = time.monotonic() + 5
-    while not act.was_asked and time.monotonic() < until:
-        with suppress(RocketMQError):  # once it is unsubscribed
-            world.consumer.unsubscribe("Awaited")
-        await world.sleep(0.05)
-
-
-async def async_listener(world, act):
-    world.awaited = act.awaited
-    await _until_asked(world, act, "Awaited")
-
-
-async def _until_asked(world, act, topic):
-    until = time.monotonic() + 5
-    while not act.was_asked and time.monotonic() < until:
-        await carefully(world.producer.send(message_to(topic)))
-        await world.sleep(0.05)
-
-
-def message_to(topic):
-    made = message()
-    made.topic = topic
-    return made
+    world.users.give("listener", lambda: world.in_loop(act.awaited))
+    await until_asked_in_loop(world, act, hear, world)
 
 
 async def hook_before(world, act):
@@ -177,95 +133,9 @@ async def del_in_our_code(world, act):
             await carefully(world.producer.send(message()))
 
 
-# --- signals -------------------------------------------------------------------------------------------
-
-
-async def signal_in_send(world, act):
-    world.cluster.delay_sends(0.4)
-    with signalled(act.plain):
-        await carefully(world.producer.send(message()))
-
-
-async def handler_of_the_loop(world, act):
-    world.cluster.delay_sends(0.4)
-    with signalled(act.plain):
-        world.loop.add_signal_handler(signal.SIGUSR1, act.plain)
-        await carefully(world.producer.send(message()))
-        world.loop.remove_signal_handler(signal.SIGUSR1)
-
-
-async def signal_in_start(world, act):
-    with hole() as namesrv:
-        with signalled(act.plain):
-            await carefully(_start_slowly(world, namesrv))
-
-
-async def _start_slowly(world, namesrv):
-    """Enter a consumer that nobody answers, which takes half a second, and leave it."""
-    made = world.module.PushConsumer(unique("slow"), namesrv=namesrv, request_timeout=0.5)
-    made.subscribe("Heard", lambda message: None)
-    made.subscribe("Spare", lambda message: None)
-    world.consumer = made
-    async with made:
-        pass
-
-
-@asynccontextmanager
-async def _closing_slowly(world):
-    """A producer that takes half a second to close, in the place of that of the world, and is about to close."""
-    closing = world.new("Producer")
-    async with closing:
-        await closing.send(message())
-        world.cluster.delay_sends(0.5)
-        world.spawn(carefully(closing.send(message())))
-        await world.sleep(0.05)
-        ours, world.producer = world.producer, closing
-        yield
-    world.producer = ours
-
-
-async def signal_in_close(world, act):
-    async with _closing_slowly(world):
-        signalling = signalled(act.plain)
-        signalling.__enter__()
-    signalling.__exit__(None, None, None)
-
-
-# --- while something starts or closes ------------------------------------------------------------------
-
-
-async def during_start(world, act):
-    with hole() as namesrv:
-        world.spawn(_soon(world, act))
-        await carefully(_start_slowly(world, namesrv))
-
-
-async def during_close(world, act):
-    async with _closing_slowly(world):
-        world.spawn(_soon(world, act))
-
-
-async def _soon(world, act):
-    await world.sleep(0.1)
-    await act.awaited()
-
-
-async def thread_during_close(world, act):
-    def late():
-        time.sleep(0.1)
-        act.plain()
-
-    async with _closing_slowly(world):
-        world.spawn(world.to_thread(late))
-
-
 _BOTH = {
     "another task": another_task,
-    "a plain listener": plain_listener,
     "a plain listener, in the loop": plain_listener_with_the_loop,
-    "an async listener": async_listener,
-    "before_consume": before_consume,
-    "on_revoked": on_revoked,
     "a hook, before": hook_before,
     "a hook, after": hook_after,
     "a selector": selector,
@@ -281,12 +151,8 @@ _BOTH = {
     "the portal": thread_of_the_portal,
     "__del__": del_collected,
     "__del__, in our code": del_in_our_code,
-    "a signal in send": signal_in_send,
-    "a signal in start": signal_in_start,
-    "a signal in close": signal_in_close,
-    "a start under way": during_start,
-    "a close under way": during_close,
-    "a thread, while it closes": thread_during_close,
+    **WAITS,
+    **{name: at_spot_of_loop(spot) for name, spot in SPOTS.items() if "trio" in spot.surfaces},
 }
 ASYNCIO = _BOTH | {"a done-callback": task_done_callback, "a handler of the loop": handler_of_the_loop}
 TRIO = _BOTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from rocketpy import ClientClosedError, RequestTimeoutError
-from rocketpy.message import Message, MessageExt
+from rocketpy.message import Message
 
 __all__ = ["CALLS", "CLASSES", "FUNCTIONS", "NOT_CALLS", "SURFACES", "Call", "calls_of", "public"]
 
@@ -23,8 +23,7 @@ class Call:
     Attributes:
         make: given a world, makes it; the answer may have to be awaited.
         surfaces: where there is such a call.
-        consumer: whether the world needs a running consumer for it.
-        pullers: whether it needs a running lite pull consumer and a pull consumer.
+        needs: the parts that the world needs for it; see `worlds.World`.
         closes: whether the object of the place is closed by it.
         allowed: errors that are an answer to it.
         waits: whether it waits for another send; not to be done on the thread that would complete that one.
@@ -33,12 +32,15 @@ class Call:
 
     make: object
     surfaces: tuple[str, ...] = SURFACES
-    consumer: bool = False
-    pullers: bool = False
+    needs: tuple[str, ...] = ()
     closes: bool = False
     allowed: tuple[type, ...] = ()
     waits: bool = False
     refused: bool = False
+
+
+_PUSH, _LITE, _PULL = ("consumer",), ("lite",), ("puller",)
+_ORDERED, _BROADCAST = ("ordered",), ("broadcast",)
 
 
 def one():
@@ -65,17 +67,36 @@ def _subscribed_by_sql(world):
     consumer.subscribe("Orders", sql="a IS NULL")
 
 
-def _from_nowhere():
-    return MessageExt("Orders", b"of another time", broker_name="broker-a")
-
-
-def _started(kind):
+def _started(kind, **settings):
     """Start one of this kind and close it again; on the other surfaces, enter and leave it."""
 
     def make(world):
-        return world.open_and_close(world.new(kind))
+        return world.open_and_close(world.new(kind, **settings))
 
     return make
+
+
+def _started_with_topic(need):
+    """The same with a push consumer that has a topic."""
+
+    def make(world):
+        return world.open_and_close(world.part(need))
+
+    return make
+
+
+def _steered_in_order(world):
+    consumer = world.ordered
+    consumer.pause("Spare")
+    consumer.resume()
+    consumer.set_consume_thread_max(10)
+    consumer.subscribe("Spare", _nothing_async)
+    consumer.unsubscribe("Spare")
+
+
+def _subscribed_anew(world):
+    world.sharing.unsubscribe("Pulled")
+    world.sharing.subscribe("Pulled", tags="a")
 
 
 CALLS = {
@@ -96,74 +117,91 @@ CALLS = {
     "Producer.start, a second time": Call(lambda w: w.start(w.producer), refused=True),
     "Producer.reopen": Call(lambda w: w.producer.reopen(), refused=True),
     "Producer.close": Call(lambda w: w.close(w.producer), closes=True, surfaces=NO_BLOCK),
-    "Producer.send, closed": Call(lambda w: w.closed_producer.send(one()), refused=True),
+    "Producer.send, closed": Call(lambda w: w.closed_producer.send(one()), needs=("closed producer",), refused=True),
     # PushConsumer
-    "PushConsumer.subscribe, plain": Call(lambda w: w.consumer.subscribe("Orders", _nothing), consumer=True),
-    "PushConsumer.subscribe, async": Call(lambda w: w.consumer.subscribe("Orders", _nothing_async), consumer=True),
+    "PushConsumer.subscribe, plain": Call(lambda w: w.consumer.subscribe("Pulled", _nothing), needs=_PUSH),
+    "PushConsumer.subscribe, async": Call(lambda w: w.consumer.subscribe("Pulled", _nothing_async), needs=_PUSH),
     "PushConsumer.subscribe, sql": Call(
-        lambda w: w.consumer.subscribe("Orders", _nothing, sql="a IS NULL"), consumer=True
+        lambda w: w.consumer.subscribe("Pulled", _nothing, sql="a IS NULL"), needs=_PUSH
     ),
-    "PushConsumer.unsubscribe": Call(lambda w: w.consumer.unsubscribe("Spare"), consumer=True),
-    "PushConsumer.assignment": Call(lambda w: w.consumer.assignment, consumer=True),
+    "PushConsumer.unsubscribe": Call(lambda w: w.consumer.unsubscribe("Spare"), needs=_PUSH),
+    "PushConsumer.assignment": Call(lambda w: w.consumer.assignment, needs=_PUSH),
     "PushConsumer.wait_assigned": Call(
-        lambda w: w.consumer.wait_assigned(0.5), consumer=True, allowed=(RequestTimeoutError,)
+        lambda w: w.consumer.wait_assigned(0.5), needs=_PUSH, allowed=(RequestTimeoutError,)
     ),
-    "PushConsumer.pause": Call(lambda w: w.consumer.pause("Spare"), consumer=True),
-    "PushConsumer.resume": Call(lambda w: w.consumer.resume(), consumer=True),
-    "PushConsumer.set_consume_thread_max": Call(lambda w: w.consumer.set_consume_thread_max(10), consumer=True),
-    "PushConsumer.commit": Call(lambda w: w.consumer.commit(2), consumer=True, allowed=(RequestTimeoutError,)),
-    "PushConsumer.lag": Call(lambda w: w.consumer.lag(), consumer=True),
-    "PushConsumer.status": Call(lambda w: w.consumer.status(), consumer=True),
-    "PushConsumer.statistics, config": Call(lambda w: (w.consumer.statistics(), w.consumer.config), consumer=True),
-    "PushConsumer.run_forever": Call(lambda w: w.closed_consumer.run_forever(), allowed=(ClientClosedError,)),
+    "PushConsumer.pause": Call(lambda w: w.consumer.pause("Spare"), needs=_PUSH),
+    "PushConsumer.resume": Call(lambda w: w.consumer.resume(), needs=_PUSH),
+    "PushConsumer.set_consume_thread_max": Call(lambda w: w.consumer.set_consume_thread_max(10), needs=_PUSH),
+    "PushConsumer.commit": Call(lambda w: w.consumer.commit(2), needs=_PUSH, allowed=(RequestTimeoutError,)),
+    "PushConsumer.lag": Call(lambda w: w.consumer.lag(), needs=_PUSH),
+    "PushConsumer.status": Call(lambda w: w.consumer.status(), needs=_PUSH),
+    "PushConsumer.statistics, config": Call(lambda w: (w.consumer.statistics(), w.consumer.config), needs=_PUSH),
+    "PushConsumer.run_forever": Call(
+        lambda w: w.closed_consumer.run_forever(), needs=("closed consumer",), allowed=(ClientClosedError,)
+    ),
     "PushConsumer.start": Call(_started("PushConsumer")),
-    "PushConsumer.start, a second time": Call(lambda w: w.start(w.consumer), consumer=True, refused=True),
-    "PushConsumer.reopen": Call(lambda w: w.consumer.reopen(), consumer=True, refused=True),
-    "PushConsumer.close": Call(lambda w: w.close(w.consumer), consumer=True, closes=True, surfaces=NO_BLOCK),
+    "PushConsumer.start, a second time": Call(lambda w: w.start(w.consumer), needs=_PUSH, refused=True),
+    "PushConsumer.reopen": Call(lambda w: w.consumer.reopen(), needs=_PUSH, refused=True),
+    "PushConsumer.close": Call(lambda w: w.close(w.consumer), needs=_PUSH, closes=True, surfaces=NO_BLOCK),
+    "PushConsumer.commit, in order": Call(
+        lambda w: w.ordered.commit(2), needs=_ORDERED, allowed=(RequestTimeoutError,)
+    ),
+    "PushConsumer.commit, a broadcast": Call(lambda w: w.broadcast.commit(2), needs=_BROADCAST),
+    "PushConsumer.pause, resume, set_consume_thread_max, subscribe, unsubscribe, in order": Call(
+        _steered_in_order, needs=_ORDERED
+    ),
+    "PushConsumer.start, in order": Call(_started_with_topic("ordered")),
+    "PushConsumer.start, a broadcast": Call(_started_with_topic("broadcast")),
+    "PushConsumer.close, in order": Call(lambda w: w.close(w.ordered), needs=_ORDERED, closes=True, surfaces=NO_BLOCK),
+    "PushConsumer.close, a broadcast": Call(
+        lambda w: w.close(w.broadcast), needs=_BROADCAST, closes=True, surfaces=NO_BLOCK
+    ),
     # LitePullConsumer
     "LitePullConsumer.subscribe, unsubscribe": Call(_subscribed_and_not),
     "LitePullConsumer.subscribe, sql": Call(_subscribed_by_sql),
-    "LitePullConsumer.assign": Call(lambda w: w.lite.assign([w.queue]), pullers=True),
-    "LitePullConsumer.on_queues_changed": Call(lambda w: w.lite.on_queues_changed("Orders", _nothing), pullers=True),
-    "LitePullConsumer.fetch_message_queues": Call(lambda w: w.lite.fetch_message_queues("Orders"), pullers=True),
-    "LitePullConsumer.poll": Call(lambda w: w.lite.poll(5, timeout=0.1), pullers=True),
-    "LitePullConsumer.commit": Call(lambda w: w.lite.commit({w.queue: 0}), pullers=True),
-    "LitePullConsumer.commit_soon": Call(lambda w: w.lite.commit_soon(), pullers=True),
-    "LitePullConsumer.ack": Call(lambda w: w.lite.ack(_from_nowhere()), pullers=True),
-    "LitePullConsumer.position": Call(lambda w: w.lite.position(w.queue), pullers=True),
-    "LitePullConsumer.committed": Call(lambda w: w.lite.committed(w.queue), pullers=True),
-    "LitePullConsumer.beginning_offset": Call(lambda w: w.lite.beginning_offset(w.queue), pullers=True),
-    "LitePullConsumer.end_offset": Call(lambda w: w.lite.end_offset(w.queue), pullers=True),
-    "LitePullConsumer.offset_for_timestamp": Call(lambda w: w.lite.offset_for_timestamp(w.queue, 0), pullers=True),
-    "LitePullConsumer.lag": Call(lambda w: w.lite.lag(), pullers=True),
-    "LitePullConsumer.seek": Call(lambda w: w.lite.seek(w.queue, 0), pullers=True),
-    "LitePullConsumer.seek_to_begin": Call(lambda w: w.lite.seek_to_begin(w.queue), pullers=True),
-    "LitePullConsumer.seek_to_end": Call(lambda w: w.lite.seek_to_end(w.queue), pullers=True),
-    "LitePullConsumer.seek_to_timestamp": Call(lambda w: w.lite.seek_to_timestamp(w.queue, 0), pullers=True),
-    "LitePullConsumer.pause": Call(lambda w: w.lite.pause([w.queue]), pullers=True),
-    "LitePullConsumer.resume": Call(lambda w: w.lite.resume([w.queue]), pullers=True),
+    "LitePullConsumer.unsubscribe, subscribe, running": Call(_subscribed_anew, needs=("sharing",)),
+    "LitePullConsumer.commit, sharing": Call(lambda w: w.sharing.commit(), needs=("sharing",)),
+    "LitePullConsumer.assign": Call(lambda w: w.lite.assign([w.pulled]), needs=_LITE),
+    "LitePullConsumer.on_queues_changed": Call(lambda w: w.lite.on_queues_changed("Orders", _nothing), needs=_LITE),
+    "LitePullConsumer.fetch_message_queues": Call(lambda w: w.lite.fetch_message_queues("Pulled"), needs=_LITE),
+    "LitePullConsumer.poll": Call(lambda w: w.lite.poll(5, timeout=0.1), needs=_LITE),
+    "LitePullConsumer.commit": Call(lambda w: w.lite.commit({w.pulled: 0}), needs=_LITE),
+    "LitePullConsumer.commit_soon": Call(lambda w: w.lite.commit_soon(), needs=_LITE),
+    "LitePullConsumer.ack": Call(lambda w: w.lite.ack(w.handed_out), needs=(*_LITE, "handed out")),
+    "LitePullConsumer.position": Call(lambda w: w.lite.position(w.pulled), needs=_LITE),
+    "LitePullConsumer.committed": Call(lambda w: w.lite.committed(w.pulled), needs=_LITE),
+    "LitePullConsumer.beginning_offset": Call(lambda w: w.lite.beginning_offset(w.pulled), needs=_LITE),
+    "LitePullConsumer.end_offset": Call(lambda w: w.lite.end_offset(w.pulled), needs=_LITE),
+    "LitePullConsumer.offset_for_timestamp": Call(lambda w: w.lite.offset_for_timestamp(w.pulled, 0), needs=_LITE),
+    "LitePullConsumer.lag": Call(lambda w: w.lite.lag(), needs=_LITE),
+    "LitePullConsumer.seek": Call(lambda w: w.lite.seek(w.pulled, 0), needs=_LITE),
+    "LitePullConsumer.seek_to_begin": Call(lambda w: w.lite.seek_to_begin(w.pulled), needs=_LITE),
+    "LitePullConsumer.seek_to_end": Call(lambda w: w.lite.seek_to_end(w.pulled), needs=_LITE),
+    "LitePullConsumer.seek_to_timestamp": Call(lambda w: w.lite.seek_to_timestamp(w.pulled, 0), needs=_LITE),
+    "LitePullConsumer.pause": Call(lambda w: w.lite.pause([w.pulled]), needs=_LITE),
+    "LitePullConsumer.resume": Call(lambda w: w.lite.resume([w.pulled]), needs=_LITE),
     "LitePullConsumer.assignment, status, statistics, config": Call(
-        lambda w: (w.lite.assignment, w.lite.status(), w.lite.statistics(), w.lite.config, repr(w.lite)), pullers=True
+        lambda w: (w.lite.assignment, w.lite.status(), w.lite.statistics(), w.lite.config, repr(w.lite)), needs=_LITE
     ),
-    "LitePullConsumer.wait_assigned": Call(lambda w: w.lite.wait_assigned(5), pullers=True),
+    "LitePullConsumer.wait_assigned": Call(lambda w: w.lite.wait_assigned(5), needs=_LITE),
     "LitePullConsumer.start": Call(_started("LitePullConsumer")),
-    "LitePullConsumer.start, a second time": Call(lambda w: w.start(w.lite), pullers=True, refused=True),
-    "LitePullConsumer.reopen": Call(lambda w: w.lite.reopen(), pullers=True, refused=True),
-    "LitePullConsumer.close": Call(lambda w: w.close(w.lite), pullers=True, closes=True, surfaces=NO_BLOCK),
+    "LitePullConsumer.start, a second time": Call(lambda w: w.start(w.lite), needs=_LITE, refused=True),
+    "LitePullConsumer.reopen": Call(lambda w: w.lite.reopen(), needs=_LITE, refused=True),
+    "LitePullConsumer.close": Call(lambda w: w.close(w.lite), needs=_LITE, closes=True, surfaces=NO_BLOCK),
     # PullConsumer
-    "PullConsumer.pull": Call(lambda w: w.puller.pull(w.queue, 0), pullers=True),
-    "PullConsumer.pull_block_if_not_found": Call(lambda w: w.puller.pull_block_if_not_found(w.queue, 0), pullers=True),
-    "PullConsumer.update_consume_offset": Call(lambda w: w.puller.update_consume_offset(w.queue, 0), pullers=True),
-    "PullConsumer.fetch_consume_offset": Call(lambda w: w.puller.fetch_consume_offset(w.queue), pullers=True),
-    "PullConsumer.beginning_offset": Call(lambda w: w.puller.beginning_offset(w.queue), pullers=True),
-    "PullConsumer.end_offset": Call(lambda w: w.puller.end_offset(w.queue), pullers=True),
-    "PullConsumer.offset_for_timestamp": Call(lambda w: w.puller.offset_for_timestamp(w.queue, 0), pullers=True),
-    "PullConsumer.fetch_message_queues": Call(lambda w: w.puller.fetch_message_queues("Orders"), pullers=True),
-    "PullConsumer.config": Call(lambda w: (w.puller.config, repr(w.puller)), pullers=True),
+    "PullConsumer.pull": Call(lambda w: w.puller.pull(w.pulled, 0), needs=_PULL),
+    "PullConsumer.pull_block_if_not_found": Call(lambda w: w.puller.pull_block_if_not_found(w.pulled, 0), needs=_PULL),
+    "PullConsumer.update_consume_offset": Call(lambda w: w.puller.update_consume_offset(w.pulled, 0), needs=_PULL),
+    "PullConsumer.fetch_consume_offset": Call(lambda w: w.puller.fetch_consume_offset(w.pulled), needs=_PULL),
+    "PullConsumer.beginning_offset": Call(lambda w: w.puller.beginning_offset(w.pulled), needs=_PULL),
+    "PullConsumer.end_offset": Call(lambda w: w.puller.end_offset(w.pulled), needs=_PULL),
+    "PullConsumer.offset_for_timestamp": Call(lambda w: w.puller.offset_for_timestamp(w.pulled, 0), needs=_PULL),
+    "PullConsumer.fetch_message_queues": Call(lambda w: w.puller.fetch_message_queues("Pulled"), needs=_PULL),
+    "PullConsumer.config": Call(lambda w: (w.puller.config, repr(w.puller)), needs=_PULL),
     "PullConsumer.start": Call(_started("PullConsumer")),
-    "PullConsumer.start, a second time": Call(lambda w: w.start(w.puller), pullers=True, refused=True),
-    "PullConsumer.reopen": Call(lambda w: w.puller.reopen(), pullers=True, refused=True),
-    "PullConsumer.close": Call(lambda w: w.close(w.puller), pullers=True, closes=True, surfaces=NO_BLOCK),
+    "PullConsumer.start, a second time": Call(lambda w: w.start(w.puller), needs=_PULL, refused=True),
+    "PullConsumer.reopen": Call(lambda w: w.puller.reopen(), needs=_PULL, refused=True),
+    "PullConsumer.close": Call(lambda w: w.close(w.puller), needs=_PULL, closes=True, surfaces=NO_BLOCK),
     # MQClientInstance
     "MQClientInstance.is_open, config, client_id": Call(
         lambda w: (w.client.is_open, w.client.config, w.client.client_id, repr(w.client))

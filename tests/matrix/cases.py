@@ -17,7 +17,8 @@ from rocketpy.message import Message
 from rocketpy.portal import portal
 from rocketpy.sync import ConsumeFromWhere, Producer, PushConsumer
 from tests.matrix.cells import check_innocent, cluster, innocent
-from tests.matrix.places import Dying, hole, signalled
+from tests.matrix.places import Dying
+from tests.matrix.strikes import hole, signalled
 from tests.matrix.worlds import unique
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET

@@ -7,19 +7,25 @@ import pytest
 from tests.matrix.remote_cluster import remote_cluster
 from tests.matrix.worker import Worker
 
+TOPICS = {
+    "Orders": 4,
+    "Spare": 1,
+    "Extra": 1,
+    "Pulled": 2,
+    "Watched": 1,
+    "%RETRY%nobody": 1,
+    "%RETRY%dead": 1,
+    "%DLQ%dead": 1,
+}
+
 
 @pytest.fixture(scope="session")
 def running_worker():
     """A worker with a cluster in a process of its own."""
     with remote_cluster(message_delay_level="1s 1s 1s 2s 2s") as cluster:
-        for topic in (
-            "Orders",
-            "Heard",
-            "Awaited",
-            "Spare",
-            "%RETRY%nobody",
-        ):
-            cluster.create_topic(topic)
+        for topic, queues in TOPICS.items():
+            cluster.create_topic(topic, queues=queues)
+        cluster.fill("Pulled", 6)
         worker = Worker(cluster)
         yield worker
         worker.close()

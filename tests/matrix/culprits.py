@@ -10,11 +10,12 @@ import rocketpy.aio
 from rocketpy.message import Message
 from tests.matrix.async_places import ASYNCIO
 from tests.matrix.cells import check_innocent, cluster, innocent
-from tests.matrix.places import BLOCKING, LISTENING
+from tests.matrix.places import BLOCKING, HOOKED, needs_of
 from tests.matrix.worlds import AsyncWorld, BlockingWorld
 
-__all__ = ["KINDS", "MISDEEDS", "cell"]
+__all__ = ["KINDS", "MISDEEDS", "OF_CONSUMERS", "cell"]
 
+OF_CONSUMERS = ("a plain listener, in order", "a strategy", "an offset store, write", "on_queues_changed")
 KINDS = {
     "blocking": (
         "a done-callback",
@@ -25,6 +26,8 @@ KINDS = {
         "a hook, before",
         "a hook, after",
         "on_failure",
+        *OF_CONSUMERS,
+        "on_assigned",
     ),
     "asyncio": (
         "a done-callback",
@@ -34,10 +37,10 @@ KINDS = {
         "a hook, before",
         "a hook, after",
         "on_failure",
+        *OF_CONSUMERS,
+        "on_assigned, async",
     ),
 }
-HOOKS = {"a hook, before", "a hook, after"}
-"""They belong to every request of their client: other calls of the same client may wait for them."""
 MISDEEDS = {"sleeps": None, "Exception": Exception, "SystemExit": SystemExit, "KeyboardInterrupt": KeyboardInterrupt}
 
 COUNT = 50
@@ -57,6 +60,9 @@ class Culprit:
     @property
     def was_asked(self):
         return self.began.is_set()
+
+    def wait_asked(self, seconds):
+        return self.began.wait(seconds)
 
     def plain(self, *_):
         if self.began.is_set():
@@ -147,16 +153,21 @@ def _in_the_background(function):
 
 
 def _blocking(kind, culprit):
-    with BlockingWorld("blocking", cluster(), consumer=kind in LISTENING) as world:
+    with BlockingWorld("blocking", cluster(), way=_way(kind), needs=needs_of(kind)) as world:
         world.producer.send(Message("Orders", b"connects"))
         place = _in_the_background(lambda: BLOCKING[kind](world, culprit))
-        others = {} if kind in HOOKS else {"another thread, same producer": lambda: send_fifty(world.producer)}
+        # A hook belongs to every request of its client: other calls of that may wait for it.
+        others = {} if kind in HOOKED else {"another thread, same producer": lambda: send_fifty(world.producer)}
         wrong = _meanwhile(culprit, others)
         place.join(8)
-        return wrong + _after(world, kind in LISTENING)
+        return wrong + _after(world)
 
 
-def _after(world, listens):
+def _way(kind):
+    return "hooked" if kind in HOOKED else "cold"
+
+
+def _after(world):
     """Nothing was closed by it, and everything goes on."""
     wrong = [] if world.producer.is_open and world.client.is_open else ["it closed its own client"]
     called = threading.Event()
@@ -165,22 +176,21 @@ def _after(world, listens):
     future.result(5)
     if not called.wait(5):
         wrong.append("done-callbacks are not called any more")
-    return wrong + (_still_listens(world) if listens else [])
+    return wrong + (_still_listens(world) if world.consumer is not None else [])
 
 
 def _still_listens(world):
-    wrong = []
-    for topic, attribute in (("Heard", "heard"), ("Awaited", "awaited")):
-        again = threading.Event()
+    again, again_async = threading.Event(), threading.Event()
 
-        async def listen(again=again):
-            again.set()
+    async def listen():
+        again_async.set()
 
-        setattr(world, attribute, again.set if attribute == "heard" else listen)
-        world.producer.send(Message(topic, b"again"))
-        if not again.wait(5):
-            wrong.append(f"the listener of {topic} is not called any more")
-    return wrong
+    world.users.give("listener", again.set)
+    world.users.give("async listener", listen)
+    world.producer.send(world.to_hear())
+    world.producer.send(world.to_await())
+    heard = {"plain": again.wait(5), "async": again_async.wait(5)}
+    return [f"the {kind} listener is not called any more" for kind, is_so in heard.items() if not is_so]
 
 
 def _asyncio(kind, culprit):
@@ -192,7 +202,7 @@ def _asyncio(kind, culprit):
 
 
 async def _culprits_loop(kind, culprit, wrong):
-    async with AsyncWorld("asyncio", cluster(), consumer=kind in LISTENING) as world:
+    async with AsyncWorld("asyncio", cluster(), way=_way(kind), needs=needs_of(kind)) as world:
         await world.producer.send(Message("Orders", b"connects"))
         if kind == "a plain listener":
             await _beside_a_listener(world, culprit, wrong)

@@ -7,37 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
-import signal
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import trio
 
-from rocketpy import RocketMQError
 from rocketpy.message import Message
 from rocketpy.portal import portal
 from rocketpy.serialization import JsonSerializer
-from tests.matrix.worlds import in_thread, unique
+from tests.matrix.spots import SPOTS, at_spot
+from tests.matrix.waits import BLOCKING_WAITS, carefully, message
+from tests.matrix.worlds import in_thread
 
-__all__ = [
-    "BLOCKING",
-    "BUSY",
-    "LISTENING",
-    "MOST_SENDS",
-    "SLOW",
-    "Dying",
-    "finalisers",
-    "hole",
-    "may_refuse",
-    "message",
-    "signalled",
-]
+__all__ = ["BLOCKING", "BUSY", "HOOKED", "MOST_SENDS", "SLOW", "Dying", "finalisers", "may_refuse", "needs_of"]
 
-LISTENING = {"a plain listener", "an async listener", "before_consume", "on_revoked"}
+HOOKED = {"a hook, before", "a hook, after"}
+"""Places that the client of the world has a hook for."""
 BUSY = {"a hook, before", "a hook, after", "the portal", "__del__, in our code"}
 """Places that may lie on the thread that completes other calls."""
 
@@ -61,20 +48,9 @@ MAY_REFUSE = {
     "a start under way",
     "a close under way",
     "a thread, while it closes",
-    "a plain listener",
-    "before_consume",
-    "on_revoked",
 }
-"""Where a call may be refused with a remedy; everywhere else it works."""
-MUST_WORK_IN_THREADS = {
-    "a plain listener",
-    "before_consume",
-    "on_revoked",
-    "another thread",
-    "an executor",
-    "a loop of asyncio",
-    "a loop of trio",
-}
+"""Where a call may be refused with a remedy; everywhere else it works. `SPOTS` say so for themselves."""
+MUST_WORK_IN_THREADS = {"another thread", "an executor", "a loop of asyncio", "a loop of trio"}
 """Of these, where it works on the blocking surface."""
 SLOW = {
     "a signal in send",
@@ -87,16 +63,23 @@ SLOW = {
     "a close under way",
     "a thread, while it closes",
 }
-"""Places that take half a second."""
+"""Places where something is held up, for a quarter of a second if the act waits for the end of it."""
 
 
-def may_refuse(surface, place):
+def needs_of(place):
+    """The parts that a world needs for a place."""
+    if place == "a plain listener, in the loop":
+        return SPOTS["a plain listener"].needs
+    return SPOTS[place].needs if place in SPOTS else {}
+
+
+def may_refuse(surface, place, call):
     """Whether a call may be refused there; where it may not, it works."""
-    return place in MAY_REFUSE - (MUST_WORK_IN_THREADS if surface == "blocking" else set())
-
-
-def message():
-    return Message("Orders", b"of the place")
+    if place not in SPOTS:
+        return place in MAY_REFUSE - (MUST_WORK_IN_THREADS if surface == "blocking" else set())
+    if SPOTS[place].name == "write" and ".commit" in call:
+        return True  # it would wait for this very write
+    return surface != "blocking" and SPOTS[place].is_in_thread
 
 
 # --- users' code that we call --------------------------------------------------------------------------
@@ -110,54 +93,20 @@ def done_callback(world, act):
             act.plain()
 
     for _ in range(50):
-        _carefully(lambda: world.producer.send_soon(message()).add_done_callback(called))  # the act may close it
+        carefully(lambda: world.producer.send_soon(message()).add_done_callback(called))  # the act may close it
         if act.was_asked:
             break
         time.sleep(0.01)
 
 
-def plain_listener(world, act):
-    world.heard = act.plain
-    _until_asked(act, lambda: world.producer.send(Message("Heard", b"x")))
-
-
-def before_consume(world, act):
-    world.before = act.plain
-    _until_asked(act, lambda: world.producer.send(Message("Heard", b"x")))
-
-
-def on_revoked(world, act):
-    world.revoked = act.plain
-    _until_asked(act, lambda: world.consumer.unsubscribe("Awaited"))
-
-
-def async_listener(world, act):
-    world.awaited = act.awaited
-    _until_asked(act, lambda: world.producer.send(Message("Awaited", b"x")))
-
-
-def _until_asked(act, trigger):
-    until = time.monotonic() + 5
-    while not act.was_asked and time.monotonic() < until:
-        with suppress(RocketMQError):  # the act may have closed what sends
-            trigger()
-        time.sleep(0.05)
-
-
 def hook_before(world, act):
     world.hook.before = act.plain
-    _carefully(lambda: world.producer.send(message()))
+    carefully(lambda: world.producer.send(message()))
 
 
 def hook_after(world, act):
     world.hook.after = act.plain
-    _carefully(lambda: world.producer.send(message()))
-
-
-def _carefully(function):
-    """What it ends with is free, as long as it is an answer: the act may close what it needs."""
-    with suppress(RocketMQError):
-        function()
+    carefully(lambda: world.producer.send(message()))
 
 
 def selector(world, act):
@@ -165,7 +114,7 @@ def selector(world, act):
         act.plain()
         return queues[0]
 
-    _carefully(lambda: world.producer.send(message(), selector=choose))
+    carefully(lambda: world.producer.send(message(), selector=choose))
 
 
 def selector_soon(world, act):
@@ -173,13 +122,13 @@ def selector_soon(world, act):
         act.plain()
         return queues[0]
 
-    _carefully(lambda: world.producer.send_soon(message(), selector=choose).result(8))
+    carefully(lambda: world.producer.send_soon(message(), selector=choose).result(8))
 
 
 def on_failure(world, act):
     bad = message()
     bad.body = b""
-    _carefully(lambda: world.producer.send_many([bad, message()], on_failure=lambda error: act.plain()))
+    carefully(lambda: world.producer.send_many([bad, message()], on_failure=lambda error: act.plain()))
 
 
 def iterable(world, act):
@@ -188,7 +137,7 @@ def iterable(world, act):
         act.plain()
         yield message()
 
-    _carefully(lambda: world.producer.send_many(messages(), batch_size=1))
+    carefully(lambda: world.producer.send_many(messages(), batch_size=1))
 
 
 def serializer(world, act):
@@ -198,7 +147,7 @@ def serializer(world, act):
         act.plain()
         return json.encode(value)
 
-    _carefully(lambda: world.producer.send_many(Message("Orders", serialize(n)) for n in range(3)))
+    carefully(lambda: world.producer.send_many(Message("Orders", serialize(n)) for n in range(3)))
 
 
 # --- threads and loops ---------------------------------------------------------------------------------
@@ -279,124 +228,13 @@ def del_in_our_code(world, act):
         for sent in range(MOST_SENDS):
             if sent >= 30 and act.was_asked:
                 break
-            _carefully(lambda: futures.append(world.producer.send_soon(message())))
+            carefully(lambda: futures.append(world.producer.send_soon(message())))
         for future in futures:
-            _carefully(lambda future=future: future.result(8))
-
-
-# --- signals -------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def signalled(function, after=0.15):
-    """In the main thread: SIGUSR1 strikes so many seconds after the block has begun."""
-    before = signal.signal(signal.SIGUSR1, function)
-    timer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGUSR1))
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.join()
-        signal.signal(signal.SIGUSR1, before)
-
-
-@contextmanager
-def hole():
-    """The address of a server that accepts, and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
-def signal_in_send(world, act):
-    world.cluster.delay_sends(0.4)
-    with signalled(act.plain):
-        _carefully(lambda: world.producer.send(message()))
-
-
-def signal_in_send_soon(world, act):
-    world.cluster.delay_sends(0.4, 2)
-    full = world.module.Producer(unique("full"), client=world.client, back_pressure_for_async_send_num=2)
-    ours, world.producer = world.producer, full
-    with full:
-        full.send_soon(message())
-        full.send_soon(message())
-        with signalled(act.plain):
-            _carefully(lambda: full.send_soon(message()))
-    world.producer = ours
-
-
-def signal_in_result(world, act):
-    world.cluster.delay_sends(0.4)
-    future = world.producer.send_soon(message())
-    with signalled(act.plain):
-        _carefully(lambda: future.result(8))
-
-
-def signal_in_start(world, act):
-    with hole() as namesrv:
-        world.consumer = _slow_starter(world, namesrv)
-        with signalled(act.plain):
-            _carefully(world.consumer.start)
-        _carefully(world.consumer.close)
-
-
-def _slow_starter(world, namesrv):
-    """A consumer whose start takes half a second: nobody answers it."""
-    made = world.module.PushConsumer(unique("slow"), namesrv=namesrv, request_timeout=0.5)
-    made.subscribe("Heard", lambda message: None)
-    made.subscribe("Spare", lambda message: None)
-    return made
-
-
-def signal_in_close(world, act):
-    with _closing_slowly(world) as closing, signalled(act.plain):
-        _carefully(closing.close)
-
-
-@contextmanager
-def _closing_slowly(world):
-    """A producer that takes half a second to close, in the place of that of the world."""
-    closing = world.new("Producer")
-    ours, world.producer = world.producer, closing
-    closing.start()
-    closing.send(message())
-    world.cluster.delay_sends(0.5)
-    under_way = closing.send_soon(message())
-    yield closing
-    closing.close()
-    assert under_way.done(), "it was closed, and left a future unanswered"
-    world.producer = ours
-
-
-# --- while something starts or closes ------------------------------------------------------------------
-
-
-def during_start(world, act):
-    with hole() as namesrv:
-        world.consumer = _slow_starter(world, namesrv)
-        thread = threading.Thread(target=lambda: _carefully(world.consumer.start))
-        thread.start()
-        time.sleep(0.1)
-        act.plain()
-        thread.join(10)
-        _carefully(world.consumer.close)
-
-
-def during_close(world, act):
-    with _closing_slowly(world) as closing:
-        thread = threading.Thread(target=lambda: _carefully(closing.close))
-        thread.start()
-        time.sleep(0.1)
-        act.plain()
-        thread.join(10)
+            carefully(lambda future=future: future.result(8))
 
 
 BLOCKING = {
     "a done-callback": done_callback,
-    "a plain listener": plain_listener,
-    "an async listener": async_listener,
-    "before_consume": before_consume,
-    "on_revoked": on_revoked,
     "a hook, before": hook_before,
     "a hook, after": hook_after,
     "a selector": selector,
@@ -411,11 +249,6 @@ BLOCKING = {
     "the portal": thread_of_the_portal,
     "__del__": del_collected,
     "__del__, in our code": del_in_our_code,
-    "a signal in send": signal_in_send,
-    "a signal in send_soon": signal_in_send_soon,
-    "a signal in result": signal_in_result,
-    "a signal in start": signal_in_start,
-    "a signal in close": signal_in_close,
-    "a start under way": during_start,
-    "a close under way": during_close,
+    **BLOCKING_WAITS,
+    **{name: at_spot(spot) for name, spot in SPOTS.items() if "blocking" in spot.surfaces},
 }

@@ -10,6 +10,8 @@ import pytest
 from tests.matrix.calls import CALLS, CLASSES, FUNCTIONS, NOT_CALLS, SURFACES, calls_of, public
 from tests.matrix.cells import PLACES, SOME, fits
 from tests.matrix.places import SLOW
+from tests.matrix.spots import SPOTS
+from tests.matrix.worlds import WAYS
 
 HOMES = {"trio": "rocketpy", "asyncio": "rocketpy.aio", "blocking": "rocketpy.sync"}
 QUICK_CALLS = {"Producer.send", "Producer.send_soon"}
@@ -34,39 +36,62 @@ LEADING = SOME | {
 The others go the same ways. A call is tried from every third place, the next call from the next ones, and on each
 surface from other ones: a pair that all three surfaces have is tried on one of them, and in a night on all.
 """
+RARE = SPOTS.keys() - {"a plain listener", "an async listener", "before_consume", "on_revoked"}
+"""Functions that are called as those others are: from these the leading calls are tried so, and the others by night."""
 THIRDS = 3
-ROWS = list(dict.fromkeys(place for surface in SURFACES for place in PLACES[surface]))
 
 
-def is_quick(surface, place, call):
+def numbered(names):
+    return {name: number for number, name in enumerate(names)}
+
+
+ALL_PLACES = dict.fromkeys(place for surface in SURFACES for place in PLACES[surface])
+# Those that every surface has come together, so that the thirds of each surface are of one size.
+ROWS = numbered(
+    sorted(ALL_PLACES, key=lambda place: (place in RARE, place in SLOW, not all(place in PLACES[s] for s in SURFACES)))
+)
+COLUMNS = numbered(CALLS)
+LEADING_COLUMNS = numbered(call for call in CALLS if call in LEADING)
+
+
+def is_quick(surface, place, call, number):
     if surface == "blocking" and place == "a done-callback":
         return call in SOME or call in QUICK_CALLS
     if place in SLOW:
         return surface == "blocking" and call == "Producer.send" and place in QUICK_PLACES
+    if place in RARE:
+        return call == "Producer.send" and number % THIRDS == 0
     return call in QUICK_CALLS
 
 
 def marks_of(surface, place, call, number):
     """In which runs a cell is: all, those with the matrices, or the nightly ones."""
-    if is_quick(surface, place, call):
+    if is_quick(surface, place, call, number):
         return ()
-    if call in LEADING or number % THIRDS == 0:
-        return (pytest.mark.matrix,)
-    return (pytest.mark.matrix, pytest.mark.nightly)
+    is_of_third = number % THIRDS == 0
+    is_by_day = (call in LEADING and is_of_third) if place in RARE else (call in LEADING or is_of_third)
+    return (pytest.mark.matrix,) if is_by_day else (pytest.mark.matrix, pytest.mark.nightly)
+
+
+def number_of(third, place, call):
+    """Of a cell: on each surface another third of the calls has one that `THIRDS` divides, and at each place."""
+    columns = LEADING_COLUMNS if place in RARE and call in LEADING else COLUMNS
+    return third + ROWS[place] + columns[call]
 
 
 def cells():
     for third, surface in enumerate(SURFACES):
         for place in PLACES[surface]:
-            for column, call in enumerate(CALLS):
-                if call in calls_of(surface) and fits(surface, place, call):
-                    marks = marks_of(surface, place, call, third + ROWS.index(place) + column)
-                    yield pytest.param(surface, place, call, marks=marks, id=f"{surface}-{call} from {place}")
+            way = WAYS[(ROWS[place] - third) % len(WAYS)]
+            for call in calls_of(surface):
+                if fits(surface, place, call):
+                    marks = marks_of(surface, place, call, number_of(third, place, call))
+                    yield pytest.param(surface, place, call, way, marks=marks, id=f"{surface}-{call} from {place}")
 
 
-@pytest.mark.parametrize(("surface", "place", "call"), list(cells()))
-def test_a_call_from_a_place(surface, place, call, running_worker):
-    running_worker.run("tests.matrix.cells:cell", surface, place, call)
+@pytest.mark.parametrize(("surface", "place", "call", "way"), list(cells()))
+def test_a_call_from_a_place(surface, place, call, way, running_worker):
+    running_worker.run("tests.matrix.cells:cell", surface, place, call, way)
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -74,10 +99,11 @@ def test_each_call_has_a_third_of_the_places_of_a_surface_at_least(surface):
     """In the runs with the matrices; and each place a third of the calls."""
     pairs, tried = [], []
     for cell in cells():
-        if cell.values[0] == surface:
-            pairs.append(cell.values[1:])
+        _, place, call, _ = cell.values
+        if cell.values[0] == surface and (place not in RARE or call in LEADING):
+            pairs.append((place, call))
             if pytest.mark.nightly not in cell.marks:
-                tried.append(cell.values[1:])
+                tried.append((place, call))
     for side in (0, 1):
         all_of, some_of = (Counter(pair[side] for pair in chosen) for chosen in (pairs, tried))
         few = {name: (some_of[name], count) for name, count in all_of.items() if some_of[name] < count // THIRDS - 1}

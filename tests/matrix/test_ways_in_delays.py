@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.matrix.culprits import KINDS, MISDEEDS
+from tests.matrix.culprits import KINDS, MISDEEDS, OF_CONSUMERS
 
-SLEEPERS = {"a done-callback", "a selector", "a plain listener", "an async listener", "a hook, before"}
+SLEEPERS = {"a done-callback", "a selector", "a plain listener", "an async listener", "a hook, before", "a strategy"}
 
 
 def is_quick(surface, kind, misdeed):
-    return surface == "blocking" and (misdeed == "SystemExit" or (misdeed == "sleeps" and kind in SLEEPERS))
+    raises = misdeed == "SystemExit" and kind not in OF_CONSUMERS
+    return surface == "blocking" and (raises or (misdeed == "sleeps" and kind in SLEEPERS))
 
 
 def cells():

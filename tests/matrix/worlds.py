@@ -1,4 +1,4 @@
-"""What a cell has at hand: a client with a hook, a producer and a consumer of it, on one of the three surfaces."""
+"""What a cell has at hand: a client, a producer, and the consumers that it needs, on one of the three surfaces."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ import itertools
 import os
 import threading
 from contextlib import AsyncExitStack, ExitStack
+from types import MappingProxyType
 
 import trio
 
 import rocketpy
 import rocketpy.aio
 import rocketpy.sync
-from rocketpy.message import MessageQueue
+from rocketpy import ConsumeFromWhere
+from rocketpy.message import Message, MessageQueue
+from tests.matrix.casts import OF_PULL, PULL, PUSH, Users, hooks
 
-__all__ = ["AsyncWorld", "BlockingWorld", "Hook"]
+__all__ = ["WAYS", "AsyncWorld", "BlockingWorld", "Hook", "in_thread", "unique"]
 
 _numbers = itertools.count()
 MODULES = {"trio": rocketpy, "asyncio": rocketpy.aio, "blocking": rocketpy.sync}
+WAYS = ("hooked", "cold", "warm")
+WARMING = 3
+"""Sends after which the way past the background is open."""
+FRESH = 50
+"""So many worlds share topics that are listened to: a group that is new gets everything that a topic holds."""
 
 
 def unique(what):
@@ -43,30 +51,52 @@ class Hook:
 
 
 class World:
-    """What the worlds of all surfaces have."""
+    """What the worlds of all surfaces have.
 
-    def __init__(self, name, cluster, *, consumer=False, pullers=False, **settings):
+    Args:
+        name: of the surface.
+        cluster: has the topics that `running_worker` creates.
+        way: how sends go: "hooked", through a background thread that this client has to itself, as it has a hook of
+            the user's; "cold", the first one through the background thread of all clients; "warm", past that, as some
+            have been sent before.
+        needs: the parts that run in it beside the client and the producer, each with its cast (see `casts`), "" for the
+            usual one: "consumer", a push consumer of three topics; "ordered" and "broadcast", others of one topic;
+            "lite", a lite pull consumer that has `pulled` assigned; "handed out", a message of its; "sharing", another
+            one that subscribes a topic; "puller"; "closed producer" and "closed consumer", which are closed.
+        settings: of the producer.
+    """
+
+    def __init__(self, name, cluster, *, way="cold", needs=MappingProxyType({}), **settings):
         self.name = name
+        self.way = way
         self.cluster = cluster
         self.namesrv = cluster.name_server_addresses
         self.module = MODULES[name]
         self.hook = Hook()
-        self.queue = MessageQueue("Orders", "broker-a", 0)
+        self.users = Users()
         self.kept = []
-        self.heard = self.awaited = self.before = self.revoked = None
-        self.client = self.module.MQClientInstance(namesrv=self.namesrv, hooks=[self.hook])
+        self.queue = MessageQueue("Orders", "broker-a", 0)
+        self.pulled, self.elsewhere = (MessageQueue("Pulled", "broker-a", number) for number in range(2))
+        self.heard, self.awaited = (topic_of_now(cluster, kind) for kind in ("Heard", "Awaited"))
+        self.client = self.module.MQClientInstance(namesrv=self.namesrv, hooks=[self.hook] if way == "hooked" else [])
         self.producer = self.module.Producer(unique("pg"), client=self.client, **settings)
-        self.closed_producer = self.new("Producer")
-        self.closed_consumer = self.new("PushConsumer")
-        self.consumer = self.new("PushConsumer", before_consume=self._before, on_revoked=self._revoked)
-        self.consumer.subscribe("Spare", lambda message: None)
-        self.consumer.subscribe("Heard", self._hear)
-        self.consumer.subscribe("Awaited", self._hear_async)
-        self._wants_consumer = consumer
-        self.lite = self.new("LitePullConsumer")
-        self.lite.assign([self.queue])
-        self.puller = self.new("PullConsumer")
-        self._wants_pullers = pullers
+        self.consumer = self.lite = None
+        self._parts = [self.client, self.producer]
+        self._closed = []
+        self.started = {}
+        self._hands_out = "handed out" in needs
+        for need, cast in needs.items():
+            if need != "handed out":
+                part = self.part(need, cast)
+                setattr(self, need.replace(" ", "_"), part)
+                self.started[need] = part
+                (self._closed if need.startswith("closed") else self._parts).append(part)
+
+    # --- parts --------------------------------------------------------------------------------------------
+
+    def part(self, need, cast=""):
+        """Make a part; it is not started."""
+        return getattr(self, f"_make_{need.replace(' ', '_')}")(cast)
 
     def new(self, kind, **more):
         """One that is not started."""
@@ -74,31 +104,89 @@ class World:
             return self.module.MQClientInstance(namesrv=self.namesrv)
         # A finaliser that closes a consumer may strike where its closing waits for: that takes so long, and no longer.
         if kind == "PushConsumer":
-            more |= {"await_termination": 2.0}
+            more = {"await_termination": 2.0} | more
         elif kind == "PullConsumer":
             more |= {"broker_suspend_max_time": 0.5, "consumer_timeout_when_suspend": 7.0}
         return getattr(self.module, kind)(unique(kind), client=self.client, **more)
+
+    def _make_consumer(self, cast):
+        around = {f"{when}_consume": self.users.plain(f"{when}_consume") for when in ("before", "after")}
+        made = self.new("PushConsumer", **{**hooks(self.users), **around, **PUSH[cast](self.users)})
+        made.subscribe("Spare", nothing)
+        made.subscribe(self.heard, self._hear)
+        made.subscribe(self.awaited, self._hear_async)
+        return made
+
+    def _make_ordered(self, cast):
+        return self._listening_to_spare("in order")
+
+    def _make_broadcast(self, cast):
+        return self._listening_to_spare("a broadcast")
+
+    def _listening_to_spare(self, cast):
+        made = self.new("PushConsumer", **PUSH[cast](self.users))
+        made.subscribe("Spare", nothing)
+        return made
+
+    def _make_lite(self, cast):
+        settings = {"consume_from_where": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, **hooks(self.users, OF_PULL)}
+        made = self.new("LitePullConsumer", **{**settings, **PULL[cast](self.users)})
+        made.assign([self.elsewhere if cast == "elsewhere" else self.pulled])
+        return made
+
+    def _make_sharing(self, cast):
+        made = self.new("LitePullConsumer")
+        made.subscribe("Pulled")
+        return made
+
+    def _make_puller(self, cast):
+        return self.new("PullConsumer")
+
+    def _make_closed_producer(self, cast):
+        return self.new("Producer")
+
+    def _make_closed_consumer(self, cast):
+        return self.new("PushConsumer")
 
     def keep(self, future):
         """Remember a future; the cell waits for it at its end."""
         self.kept.append(future)
 
-    def _before(self, message):
-        if self.before is not None and message.topic == "Heard":
-            self.before()
+    @property
+    def _warming(self):
+        return WARMING if self.way == "warm" else 0
 
-    def _revoked(self, queues):
-        revoked, self.revoked = self.revoked, None  # others go at the end
-        if revoked is not None:
-            revoked()
+    def to_hear(self):
+        """A message for the plain listener."""
+        return Message(self.heard, b"x")
+
+    def to_await(self):
+        """A message for the async one."""
+        return Message(self.awaited, b"x")
 
     def _hear(self, message):
-        if self.heard is not None:
-            self.heard()
+        self.users.do("listener")
+        self.users.note_finished(message)
 
     async def _hear_async(self, message):
-        if self.awaited is not None:
-            await self.awaited()
+        await self.users.do_async("async listener")
+        self.users.note_finished(message)
+
+
+def nothing(*_):
+    pass
+
+
+_used = {}
+
+
+def topic_of_now(cluster, kind):
+    """A topic of one queue, of which there is not much yet."""
+    uses = _used[kind] = _used.get(kind, -1) + 1
+    name = f"{kind}-{os.getpid()}-{uses // FRESH}"
+    if uses % FRESH == 0:
+        cluster.create_topic(name, queues=1)
+    return name
 
 
 class BlockingWorld(World):
@@ -106,17 +194,17 @@ class BlockingWorld(World):
 
     def __enter__(self):
         with ExitStack() as stack:
-            stack.enter_context(self.client)
-            stack.enter_context(self.producer)
-            if self._wants_consumer:
-                stack.enter_context(self.consumer)
-                self.consumer.wait_assigned(10)
-            if self._wants_pullers:
-                stack.enter_context(self.lite)
-                stack.enter_context(self.puller)
-                self.lite.wait_assigned(10)
-            with self.closed_producer, self.closed_consumer:
-                pass
+            for part in self._parts:
+                stack.enter_context(part)
+                if hasattr(part, "wait_assigned"):
+                    part.wait_assigned(10)
+            for part in self._closed:
+                with part:
+                    pass
+            if self._hands_out:
+                (self.handed_out,) = self.lite.poll(1, timeout=5)
+            for _ in range(self._warming):
+                self.producer.send(Message("Orders", b"warm"))
             self._stack = stack.pop_all()
         return self
 
@@ -152,17 +240,17 @@ class AsyncWorld(World):
         async with AsyncExitStack() as stack:
             if self.name == "trio":
                 self.nursery = await stack.enter_async_context(trio.open_nursery())
-            await stack.enter_async_context(self.client)
-            await stack.enter_async_context(self.producer)
-            if self._wants_consumer:
-                await stack.enter_async_context(self.consumer)
-                await self.consumer.wait_assigned(10)
-            if self._wants_pullers:
-                await stack.enter_async_context(self.lite)
-                await stack.enter_async_context(self.puller)
-                await self.lite.wait_assigned(10)
-            async with self.closed_producer, self.closed_consumer:
-                pass
+            for part in self._parts:
+                await stack.enter_async_context(part)
+                if hasattr(part, "wait_assigned"):
+                    await part.wait_assigned(10)
+            for part in self._closed:
+                async with part:
+                    pass
+            if self._hands_out:
+                (self.handed_out,) = await self.lite.poll(1, timeout=5)
+            for _ in range(self._warming):
+                await self.producer.send(Message("Orders", b"warm"))
             self._stack = stack.pop_all()
         return self
 

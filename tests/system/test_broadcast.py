@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.errors import OffsetStoreError
 from rocketpy.message import Message, MessageExt, MessageQueue
@@ -164,6 +165,23 @@ async def test_a_message_that_failed_is_dropped_and_told_of(
             assert all(each.commit_offset == 1 for each in failing.status().queues.values())
             assert failing.status().topics == ("Orders",)
         assert "does not come again: broadcasting has no retries" in caplog.text
+
+
+async def test_a_listener_that_was_cut_off_gets_its_message_again(autojump_clock: MockClock, member: Maker) -> None:
+    """As asyncio's runner says of one that is cancelled with its loop's other tasks."""
+    outcomes = iter([Raised(RuntimeError("cancelled"), cut_off=True), None])
+    async with world(queues=1) as w:
+        one = Recorder(lambda message: next(outcomes))
+        async with member(w, "one", one) as failing:
+            await w.send(1)
+            await one.wait_count(1)
+            await trio.sleep(2)
+            assert [each.commit_offset for each in failing.status().queues.values()] == [0]
+            await one.wait_count(2)
+            await trio.sleep(1)
+            assert [each.commit_offset for each in failing.status().queues.values()] == [1]
+            statistics = failing.statistics()
+            assert (statistics.failed, statistics.dropped, statistics.retried_here) == (1, 0, 1)
 
 
 async def test_a_listener_that_raised_is_not_said_to_get_its_message_again(

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
 
+from rocketpy import MessageModel
 from rocketpy.errors import RocketMQError
 from tests.surfaces.surface import call
+from tests.ways_out.beside import Beside
 from tests.ways_out.ground import ask
 from tests.ways_out.scene import (
     CLOSE_TIMEOUT,
     EXIT_TIMEOUT,
     HEALS_AFTER,
     SLACK,
-    SOON,
     Entered,
     Innocent,
     Scene,
     Sends,
 )
+from tests.ways_out.struck import struck
 
 COUNT = 5
 LONG = 30.0
@@ -144,7 +144,7 @@ async def in_flight(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
     }
 
 
-async def listening(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
+async def listening(scene: Scene, way: str, healed: bool, **settings: Any) -> dict[str, Any]:
     def listener(message: Any) -> None:
         begun.append(message)
         time.sleep(LISTENER_TAKES)
@@ -152,10 +152,10 @@ async def listening(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
 
     begun: list[Any] = []
     finished: list[Any] = []
-    return await _consuming(scene, way, listener, begun, finished)
+    return await _consuming(scene, way, listener, begun, finished, **settings)
 
 
-async def listening_async(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
+async def listening_async(scene: Scene, way: str, healed: bool, **settings: Any) -> dict[str, Any]:
     async def listener(message: Any) -> None:
         begun.append(message)
         await (asyncio if scene.surface.name == "asyncio" else trio).sleep(LISTENER_TAKES)
@@ -163,14 +163,16 @@ async def listening_async(scene: Scene, way: str, healed: bool) -> dict[str, Any
 
     begun: list[Any] = []
     finished: list[Any] = []
-    return await _consuming(scene, way, listener, begun, finished)
+    return await _consuming(scene, way, listener, begun, finished, **settings)
 
 
-async def _consuming(scene: Scene, way: str, listener: Any, begun: list[Any], finished: list[Any]) -> dict[str, Any]:
+async def _consuming(
+    scene: Scene, way: str, listener: Any, begun: list[Any], finished: list[Any], **settings: Any
+) -> dict[str, Any]:
     async def body(consumer: Any) -> None:
         await scene.until(lambda: begun, "the listener has begun")
 
-    consumer = scene.consumer(listener, await_termination=SLACK)
+    consumer = scene.consumer(listener, await_termination=SLACK, **settings)
     await left_by(scene, consumer, way, body, LISTENER_TAKES + CLOSE_TIMEOUT)
     done = len(finished)
     if way in ("left", "Exception", "ExceptionGroup"):
@@ -189,6 +191,34 @@ async def polling(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
     got: list[Any] = []
     await left_by(scene, scene.lite_consumer(), way, body, CLOSE_TIMEOUT)
     return {"accepted": [], "finished": 0, "begun": len(got)}
+
+
+async def waiting_in_poll(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
+    """Somebody else waits for more messages, of which there are none."""
+
+    async def body(consumer: Any) -> None:
+        await call(consumer.wait_assigned(SLACK))
+        await call(consumer.poll(timeout=SLACK))
+        await beside.begin(lambda: consumer.poll(timeout=LONG), asks=False)
+
+    async with Beside(scene) as beside:
+        await left_by(scene, scene.lite_consumer(), way, body, CLOSE_TIMEOUT)
+        await beside.check_ended()
+    return {"accepted": []}
+
+
+async def waiting_in_pull(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
+    """Likewise, in a request that the broker holds."""
+
+    async def body(consumer: Any) -> None:
+        queue, *_ = await call(consumer.fetch_message_queues(scene.place.topic))
+        end = await call(consumer.end_offset(queue))
+        await beside.begin(lambda: consumer.pull_block_if_not_found(queue, end))
+
+    async with Beside(scene) as beside:
+        await left_by(scene, scene.pull_consumer(), way, body, CLOSE_TIMEOUT)
+        await beside.check_ended()
+    return {"accepted": []}
 
 
 async def starting(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
@@ -230,79 +260,39 @@ async def closing(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
     return {"acknowledged": [0], "accepted": [0]}
 
 
+async def closing_in_order(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
+    """Nobody takes its commit, or unlocks its queues."""
+    place = scene.place
+    got: list[Any] = []
+    consumer = scene.consumer(got.append, orderly=True)
+    error = EXITS[way]()
+    assert error is not None
+    known: list[int] = []
+
+    async def close() -> None:
+        async with Entered(consumer):
+            await scene.until(lambda: got, "the message is consumed")
+            place.proxy("hold")
+            known.append(place.proxy("requests"))
+
+    saying_goodbye = lambda: bool(known) and place.proxy("requests") > known[0]  # noqa: E731 - it is that short
+    await struck(scene, close, saying_goodbye, error, 2 * CLOSE_TIMEOUT)
+    scene.expect("open" not in repr(consumer), f"it is {consumer!r}")
+    return {"accepted": []}
+
+
 STATES = {
     "starting": starting,
     "idle": idle,
     "sends in flight": in_flight,
     "listener running": listening,
     "async listener running": listening_async,
+    "listener running in order": partial(listening, orderly=True),
+    "async listener running in order": partial(listening_async, orderly=True),
+    "listener running of a broadcast": partial(listening, message_model=MessageModel.BROADCASTING),
     "polling": polling,
+    "waiting in poll": waiting_in_poll,
+    "waiting in pull": waiting_in_pull,
     "closing": closing,
+    "closing in order": closing_in_order,
 }
-
-
-# --- an exception that strikes while something waits ----------------------------------------------------------
-
-
-async def struck(scene: Scene, work: Any, when: Callable[[], bool], error: BaseException, within: float) -> None:
-    """Have the exception strike in the work: out of a signal handler, or out of a task beside."""
-    try:
-        if scene.surface.name == "blocking":
-            await _struck_by_signal(work, when, error)
-        elif scene.surface.name == "trio":
-            await _struck_in_nursery(scene, work, when, error)
-        else:
-            await _struck_in_task_group(scene, work, when, error)
-    except BaseException as caught:  # noqa: BLE001 - looked at below
-        own = caught is error or (isinstance(caught, BaseExceptionGroup) and error in _leaves(caught))
-        own = own or (isinstance(error, BaseExceptionGroup) and _leaves(error) <= _leaves(caught))
-        scene.expect(own, f"{caught!r} came out instead of {error!r}")
-    else:
-        scene.wrong.append(f"{error!r} was swallowed")
-    took = time.monotonic() - _STRUCK[-1]
-    scene.expect(took < within + SLACK, f"it took {took:.1f} s to end instead of {within:g}")
-
-
-_STRUCK = [0.0]
-
-
-async def _struck_by_signal(work: Any, when: Callable[[], bool], error: BaseException) -> None:
-    def handle(number: int, frame: object) -> None:
-        _STRUCK.append(time.monotonic())
-        raise error
-
-    def watch() -> None:
-        while not when():
-            time.sleep(SOON)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, handle)
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        await work()
-    finally:
-        thread.join()
-        signal.signal(signal.SIGTERM, before)
-
-
-async def _struck_in_nursery(scene: Scene, work: Any, when: Callable[[], bool], error: BaseException) -> None:
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(work)
-        await scene.until(when, "the moment of the exception")
-        _STRUCK.append(time.monotonic())
-        raise error
-
-
-async def _struck_in_task_group(scene: Scene, work: Any, when: Callable[[], bool], error: BaseException) -> None:
-    async with asyncio.TaskGroup() as group:
-        group.create_task(work())
-        await scene.until(when, "the moment of the exception")
-        _STRUCK.append(time.monotonic())
-        raise error
-
-
-def _leaves(error: BaseException) -> set[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        return set().union(*map(_leaves, error.exceptions))
-    return {error}

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from rocketpy import Message
+from rocketpy import LocalFileOffsetStore, Message, MessageQueue
 from tests.ways_out.ground import Ground
 from tests.ways_out.zygote import Zygote
 
@@ -66,6 +66,18 @@ class Case:
     def committed(self):
         """How many messages the group will not get again."""
         return self._ground.consumed(self.group, self.topic) - self._ground.given_back(self.group)
+
+    def kept(self):
+        """Where the group goes on in the file of its member, which gets a broadcast; 0 if there is none."""
+        found = list(self._zygote.home.glob(f".rocketmq_offsets/*/{self.group}/offsets.json"))
+        if not found:
+            return 0
+        file = LocalFileOffsetStore(found[0])
+        file.open()
+        try:
+            return file.read(MessageQueue(self.topic, "broker-a", 0)) or 0
+        finally:
+            file.close()
 
     def holds_locks(self):
         """Whether a member of the group holds a queue."""

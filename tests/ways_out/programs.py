@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 import rocketpy.sync
-from rocketpy import Message, MessageModel
+from rocketpy import Message, MessageModel, MessageQueue
 from rocketpy.errors import RocketMQError
 from tests.ways_out.forked import forked, socket_names
 from tests.ways_out.ground import ask
@@ -30,7 +30,7 @@ LONG = 30.0
 SHORT = 1.0
 LISTENER_TAKES = 0.3
 FORGOTTEN_FOR = 2.0
-"""Seconds for what closes it in the background."""
+"""Seconds, at most, for what closes it in the background."""
 STATUS = 7
 
 
@@ -142,12 +142,14 @@ def in_flight(scene: Scene, way: str, healed: bool) -> None:
 
 
 def listening(scene: Scene, way: str, healed: bool, **settings: Any) -> None:
-    begun = threading.Event()
+    begun, telling, finished = threading.Event(), threading.Lock(), []
 
     def listener(message: Any) -> None:
         begun.set()
         time.sleep(LISTENER_TAKES)
-        say(finished=1)
+        with telling:
+            finished.append(message)
+            say(finished=len(finished))
 
     _live(scene, way, scene.consumer(listener, **settings), lambda: begun.wait(10), lambda: time.sleep(LONG))
 
@@ -166,6 +168,31 @@ def polling(scene: Scene, way: str, healed: bool) -> None:
     _live(scene, way, consumer, work, wait)
 
 
+def pulling(scene: Scene, way: str, healed: bool) -> None:
+    """Where signals strike the main thread waits in a request that the broker holds."""
+    consumer = scene.pull_consumer()
+    queue = MessageQueue(scene.place.topic, "broker-a", 0)
+
+    def wait() -> None:
+        while True:
+            consumer.pull_block_if_not_found(queue, 1)
+
+    _live(scene, way, consumer, lambda: consumer.pull(queue, 0), wait)
+
+
+def closing_in_order(scene: Scene, way: str, healed: bool) -> None:
+    """Nobody takes its commit, or unlocks its queues."""
+    place = scene.place
+    got: list[Any] = []
+    consumer = scene.consumer(got.append, orderly=True)
+    consumer.start()
+    while not got:
+        time.sleep(SOON)
+    place.proxy("hold")
+    known = place.proxy("requests")
+    _struck(way, consumer.close, consumer.close, lambda: bool(place.proxy("requests") > known))
+
+
 STATES: dict[str, Callable[[Scene, str, bool], None]] = {
     "starting": starting,
     "idle": idle,
@@ -174,7 +201,9 @@ STATES: dict[str, Callable[[Scene, str, bool], None]] = {
     "listening in order": partial(listening, orderly=True),
     "listening to a broadcast": partial(listening, message_model=MessageModel.BROADCASTING),
     "polling": polling,
+    "pulling": pulling,
     "closing": closing,
+    "closing in order": closing_in_order,
 }
 
 
@@ -215,7 +244,9 @@ def _live(scene: Scene, way: str, thing: Any, work: Callable[[], object], wait: 
         _forget(thing)
         del thing
         gc.collect()
-        time.sleep(FORGOTTEN_FOR)
+        deadline = time.monotonic() + FORGOTTEN_FOR
+        while scene.place.proxy("connections") and time.monotonic() < deadline:
+            time.sleep(SOON)
     else:
         thing.start()
         work()
@@ -247,12 +278,13 @@ def _forget(thing: Any) -> None:
 def _in_child(scene: Scene, thing: Any) -> dict[str, Any]:
     """What a child finds of what its parent had open, and whether it can have one of its own."""
     told = "nothing"
-    use = getattr(thing, "send", None)
     try:
-        if use is not None:
-            use(scene.message(0))
-        else:
+        if hasattr(thing, "send"):
+            thing.send(scene.message(0))
+        elif hasattr(thing, "wait_assigned"):
             thing.wait_assigned(1)
+        else:
+            thing.fetch_message_queues(scene.place.topic)
     except RocketMQError as error:
         told = f"{type(error).__name__}: {error}"
     inherited = socket_names(scene.place)

@@ -15,13 +15,14 @@ from typing import Any
 import trio
 
 import rocketpy.sync
-from rocketpy import Message, MessageModel
+from rocketpy import Message, MessageModel, MessageQueue
 from rocketpy.errors import RocketMQError
+from tests.ways_out.beside import Beside
 from tests.ways_out.blocks import COUNT
 from tests.ways_out.forked import forked, socket_names
 from tests.ways_out.ground import ask
 from tests.ways_out.programs import FORGOTTEN_FOR, LISTENER_TAKES, LONG, STATUS
-from tests.ways_out.scene import SLACK, Scene, Sends
+from tests.ways_out.scene import SLACK, SOON, Scene, Sends
 from tests.ways_out.zygote import say
 
 KEPT: list[Any] = []
@@ -113,6 +114,19 @@ class Program:
 
         await self._cancellable(close)
 
+    async def closing_in_order(self) -> None:
+        """Nobody takes its commit, or unlocks its queues."""
+        got: list[Any] = []
+
+        async def close() -> None:
+            async with self.scene.consumer(got.append, orderly=True):
+                await self.scene.until(lambda: got, "the message is consumed")
+                self.scene.place.proxy("hold")
+                known = self.scene.place.proxy("requests")
+                self._strike(lambda: self.scene.place.proxy("requests") > known)
+
+        await self._cancellable(close)
+
     async def idle(self) -> None:
         producer = self.scene.producer()
 
@@ -164,6 +178,20 @@ class Program:
 
         await self._live(consumer, work)
 
+    async def pulling(self) -> None:
+        """Another task waits in a request that the broker holds, until it is told why it ends."""
+        consumer = self.scene.pull_consumer()
+        queue = MessageQueue(self.scene.place.topic, "broker-a", 0)
+
+        async def work() -> None:
+            await consumer.pull(queue, 0)
+            await beside.begin(lambda: consumer.pull_block_if_not_found(queue, 1))
+
+        async with Beside(self.scene) as beside:
+            await self._live(consumer, work)
+            await beside.check_ended()
+        say(wrong=self.scene.wrong)
+
     # --- ways -----------------------------------------------------------------------------------------------
 
     async def _live(self, thing: Any, work: Callable[[], Awaitable[None]]) -> None:
@@ -175,7 +203,9 @@ class Program:
                 return
             _forget(thing)
             gc.collect()
-            await self.scene.sleep(FORGOTTEN_FOR)
+            deadline = time.monotonic() + FORGOTTEN_FOR
+            while self.scene.place.proxy("connections") and time.monotonic() < deadline:
+                await self.scene.sleep(SOON)
             return
         async with thing:
             await work()
@@ -205,7 +235,12 @@ class Program:
     def _in_child(self, thing: Any) -> dict[str, Any]:
         """What a child finds of what its parent had open, and whether it can have one of its own."""
         told = "nothing"
-        step = thing.send(self.scene.message(0)) if hasattr(thing, "send") else thing.wait_assigned(1)
+        if hasattr(thing, "send"):
+            step = thing.send(self.scene.message(0))
+        elif hasattr(thing, "wait_assigned"):
+            step = thing.wait_assigned(1)
+        else:
+            step = thing.fetch_message_queues(self.scene.place.topic)
         try:
             step.send(None)
         except RocketMQError as error:

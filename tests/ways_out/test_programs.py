@@ -16,14 +16,15 @@ LOST = re.compile(
 WAITING = re.compile(r"rocketpy: waiting up to [\d.]+ s for (\d+) messages of producer ([\w-]+)")
 WAYS = ("SIGTERM closes", "SIGTERM raises", "sys.exit", "end", "fork", "forgotten")
 IN_ORDER, BROADCAST = "listening in order", "listening to a broadcast"
-CONSUMING = ("listener running", IN_ORDER, BROADCAST, "polling")
-STATES = ("starting", "idle", "sends in flight", *CONSUMING, "closing")
+CONSUMING = ("listener running", IN_ORDER, BROADCAST, "polling", "pulling")
+NOT_OPEN = ("starting", "closing", "closing in order")
+STATES = ("starting", "idle", "sends in flight", *CONSUMING, "closing", "closing in order")
 BLOCKING = [
     (state, way)
     for state in STATES
     for way in WAYS
     # A frame that waits keeps what it waits for, and forks where a program has its hands free.
-    if state not in ("starting", "closing") or way not in ("fork", "forgotten")
+    if state not in NOT_OPEN or way not in ("fork", "forgotten")
 ]
 QUICK = {
     ("starting", "SIGTERM closes"),
@@ -44,7 +45,7 @@ def lines(ended, pattern, producer=None):
 
 
 def run(case, state, way, healed):
-    if state in CONSUMING:
+    if state in CONSUMING or state == "closing in order":
         case.with_message()
     return case.run("tests.ways_out.programs:run", state=state, way=way, healed=healed, limit=BOUND)
 
@@ -82,6 +83,9 @@ def test_a_blocking_program_ends(case, state, way):
     assert ended.said.get("unanswered", 0) == 0, str(ended)
     if state in CONSUMING:
         assert case.committed() <= ended.said.get("finished", 0), str(ended)
+    if state == BROADCAST:
+        assert case.kept() <= ended.said.get("finished", 0), str(ended)
+        assert case.kept() == 1 or way != "SIGTERM closes", str(ended)
     if state == IN_ORDER:
         assert not case.holds_locks(), str(ended)
     if way == "end" and state == "sends in flight":

@@ -55,10 +55,13 @@ class Zygote:
 
     Args:
         place: a directory for what cases print.
+
+    Attributes:
+        home: their home folder.
     """
 
     def __init__(self, place: Path) -> None:
-        self._place = place
+        self._place = self.home = place
         self._number = 0
 
     def __enter__(self) -> Self:
@@ -66,7 +69,7 @@ class Zygote:
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, "HOME": str(self._place)},  # where members of a broadcast keep their offsets
+            env={**os.environ, "HOME": str(self.home)},  # where members of a broadcast keep their offsets
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

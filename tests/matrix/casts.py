@@ -1,0 +1,120 @@
+"""The consumers that a world may have, and the functions of the user's that they call."""
+
+from __future__ import annotations
+
+import tempfile
+
+from rocketpy import AllocateAveragely, MessageModel
+
+__all__ = ["OF_PULL", "PULL", "PUSH", "Users", "hooks"]
+
+
+class Users:
+    """The functions of the user's: one that was given does what it is told, the others do nothing.
+
+    Attributes:
+        finished: the topic and the offset of each message that a listener has returned from.
+    """
+
+    def __init__(self):
+        self._given = {}
+        self.finished = []
+
+    def give(self, name, function):
+        """Have a function called from now on."""
+        self._given[name] = function
+
+    def do(self, name):
+        """Do what a plain function of this name is to do."""
+        if name in self._given:
+            self._given[name]()
+
+    async def do_async(self, name):
+        """Do what an async function of this name is to do."""
+        if name in self._given:
+            await self._given[name]()
+
+    def plain(self, name, answer=None):
+        """A plain function of any arguments; `answer` makes of them what it returns."""
+
+        def call(*arguments):
+            self.do(name)
+            return None if answer is None else answer(*arguments)
+
+        return call
+
+    def awaited(self, name, answer=None):
+        """The same as an async function."""
+
+        async def call(*arguments):
+            await self.do_async(name)
+            return None if answer is None else answer(*arguments)
+
+        return call
+
+    def note_finished(self, message):
+        """A listener is about to return."""
+        self.finished.append((message.topic, message.queue_offset))
+
+
+class Store:
+    """An offset store of the user's, with plain methods."""
+
+    def __init__(self, users):
+        self.offsets = {}
+        self.read = users.plain("read", self.offsets.get)
+        self.write = users.plain("write", self.offsets.update)
+
+
+class AsyncStore:
+    """The same with async ones."""
+
+    def __init__(self, users):
+        self.offsets = {}
+        self.read = users.awaited("read", self.offsets.get)
+        self.write = users.awaited("write", self.offsets.update)
+
+
+def _broadcast(users):
+    return {"message_model": MessageModel.BROADCASTING, "local_offset_store_dir": _folder()}
+
+
+def _folder():
+    """Where members of a broadcast keep their offsets, as long as this process lives."""
+    if not _folders:
+        _folders.append(tempfile.TemporaryDirectory())
+    return _folders[0].name
+
+
+_folders = []
+
+
+def hooks(users, of=""):
+    """Plain functions for queues that come and go."""
+    return {name: users.plain(of + name) for name in ("on_assigned", "on_revoked")}
+
+
+def _async_hooks(users, of=""):
+    return {name: users.awaited(of + name) for name in ("on_assigned", "on_revoked")}
+
+
+OF_PULL = "of lite pull: "
+"""How the names of its functions begin."""
+OFTEN = {"persist_consumer_offset_interval": 0.02}
+PUSH = {
+    "": lambda users: {},
+    "in order": lambda users: {"orderly": True},
+    "a broadcast": _broadcast,
+    "async hooks": _async_hooks,
+    "a strategy": lambda users: {"allocate_strategy": users.plain("strategy", AllocateAveragely())},
+    "an offset store": lambda users: {"offset_store": Store(users), **OFTEN},
+    "an async offset store": lambda users: {"offset_store": AsyncStore(users), **OFTEN},
+}
+"""The settings of push consumers that differ."""
+PULL = {
+    "": lambda users: {},
+    "elsewhere": lambda users: {},
+    "async hooks": lambda users: _async_hooks(users, OF_PULL),
+    "an offset store": lambda users: {"offset_store": Store(users)},
+}
+"""Likewise, of lite pull consumers."""
