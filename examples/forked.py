@@ -15,7 +15,7 @@ from rocketpy.sync import ConsumeFromWhere, Message, MessageExt, Producer, PushC
 
 ORDERS = [b"0", b"1", b"2", b"3", b"4", b"5", b"0", b"6"]  # 0 was sent twice
 
-taken: set[bytes] = set()
+taken: list[bytes] = []
 done = threading.Event()
 
 
@@ -25,8 +25,8 @@ def on_orders(orders: list[MessageExt]) -> RetryLater | None:
         if order.body == b"5" and order.reconsume_times == 0:
             print(f"order 5 fails; {number} of its batch are done", flush=True)
             return RetryLater(1, done=number)
-        taken.add(order.body)
-    if len(taken) == 7:
+        taken.append(order.body)
+    if len(set(taken)) == 7:
         done.set()
     return None
 
