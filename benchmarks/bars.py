@@ -126,7 +126,8 @@ def _on_an_ordinary_core(table: str, title: str, row: str, servers: str, limit: 
 
 
 FILTER_BARS = (
-    _on_an_ordinary_core("store", "passed over by SQL92, µs of an ordinary core", "store-filter-sql", ALONE, 6.0),
+    _on_an_ordinary_core("store", "passed over by its tag, µs of an ordinary core", "store-filter-tag", ALONE, 0.2),
+    _on_an_ordinary_core("store", "passed over by SQL92, µs of one", "store-filter-sql", ALONE, 6.0),
     _on_an_ordinary_core("store", "passed over by its bit map, µs of one", "store-filter-bits", ALONE, 1.0),
 )
 """Of messages that a reader does not want."""

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from rocketpy.consumer.dead_letters import DeadLetterReplay
     from rocketpy.consumer.lite.status import LitePullConsumerStatistics, LitePullConsumerStatus
     from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
+    from rocketpy.consumer.lock_refusals import LockStatus
     from rocketpy.consumer.offset_storage import OffsetStorage
-    from rocketpy.consumer.queue_locks import LockStatus
     from rocketpy.consumer.rates import TopicRates
     from rocketpy.consumer.replay import replay_dead_letters
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
@@ -203,7 +203,7 @@ _HOMES = {
     "rocketpy.consumer.dead_letters": ("DeadLetterReplay",),
     "rocketpy.consumer.replay": ("replay_dead_letters",),
     "rocketpy.consumer.lite.status": ("LitePullConsumerStatistics", "LitePullConsumerStatus"),
-    "rocketpy.consumer.queue_locks": ("LockStatus",),
+    "rocketpy.consumer.lock_refusals": ("LockStatus",),
     "rocketpy.consumer.rates": ("TopicRates",),
     "rocketpy.consumer.status": ("PushConsumerStatistics", "PushConsumerStatus", "QueueStatus"),
     "rocketpy.consumer.local_file_offset_store": ("LocalFileOffsetStore",),

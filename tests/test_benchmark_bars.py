@@ -132,6 +132,7 @@ lite-pull >= 1 of java-new-consume
 settle <= 5000
 blocked <= 1032
 ours held-pulls <= 5 of ours held-pulls slower_times
+alone store-filter-tag <= 0.2 of alone store-filter-tag slower_times
 alone store-filter-sql <= 6 of alone store-filter-sql slower_times
 alone store-filter-bits <= 1 of alone store-filter-bits slower_times
 trio-64 >= 0.5 of raw-64

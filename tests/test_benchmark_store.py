@@ -58,6 +58,7 @@ store-restart-64m <= 3
 store-topics-64 >= 0.8 of store-topics-1
 store-topics-1000 >= 0.8 of store-topics-1
 store-topics-10000 >= 0.8 of store-topics-1
+store-filter-tag <= 0.2 of store-filter-tag slower_times
 store-filter-sql <= 6 of store-filter-sql slower_times
 store-filter-bits <= 1 of store-filter-bits slower_times
 store-send-backlog >= 0.8 of store-send-alone

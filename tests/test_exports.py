@@ -265,12 +265,12 @@ INTERNAL = {
         "start_send",
     },
     "PushConsumer": {
-        "adopt", "check_may_commit", "client_closing", "consumer_data", "driven", "in_listener",
+        "adopt", "check_crash", "check_may_commit", "client_closing", "consumer_data", "driven", "in_listener",
         "on_route_changed", "rebalance_now", "topics",
     },
     "LitePullConsumer": {
-        "acknowledge", "adopt", "check_assigned", "check_may_commit", "check_offsets", "check_open", "client_closing",
-        "consumer_data", "driven", "give_back", "has_ended", "in_hook", "lend", "on_route_changed",
+        "acknowledge", "adopt", "check_assigned", "check_crash", "check_may_commit", "check_offsets", "check_open",
+        "client_closing", "consumer_data", "driven", "give_back", "has_ended", "in_hook", "lend", "on_route_changed",
         "rebalance_now", "topics",
     },
     "PullConsumer": {"client_closing", "consumer_data", "driven", "on_route_changed", "rebalance_now", "topics"},

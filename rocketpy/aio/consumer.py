@@ -144,6 +144,18 @@ class PushConsumer(Lifetime[TrioConsumer]):
         self._inner.check_may_commit()
         await self._call(self._inner.commit, timeout)
 
+    async def lag(self, timeout: float | None = None) -> dict[MessageQueue, int]:
+        """For each queue of this consumer, how many messages are not consumed yet. See `rocketpy.PushConsumer.lag`.
+
+        Raises:
+            ConfigError: the timeout cannot be used.
+            RequestTimeoutError: it took longer.
+            RocketMQError: a broker cannot be reached, or refuses.
+            ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background stopped the consumer.
+        """
+        return await self._call(self._inner.lag, timeout)
+
     # --- looking: what does not wait may be called by any thread ----------------------------------------
 
     @property

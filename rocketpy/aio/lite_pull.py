@@ -14,7 +14,7 @@ from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
 from rocketpy.consumer.arguments import checked_queues
 from rocketpy.consumer.lite.lending import Rest, as_parts
-from rocketpy.errors import ClientClosedError, ConfigError, QueueNotAssignedError
+from rocketpy.errors import ClientClosedError, ConfigError, QueueNotAssignedError, ServiceCrashedError
 from rocketpy.logs import get_logger
 from rocketpy.message import MessageExt
 
@@ -200,9 +200,10 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         def call() -> None:
             try:
                 function(what)
-            except (ClientClosedError, QueueNotAssignedError) as exc:
+            except (ClientClosedError, QueueNotAssignedError, ServiceCrashedError) as exc:
                 logger.warning("%s was called too late, and had no effect: %s", function.__name__, exc)
 
+        self._inner.check_crash()
         self._inner.check_open()
         self._ready()
         self._bridge.portal.post(call)
@@ -228,6 +229,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             ConfigError: an argument cannot be used.
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
             ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background stopped the consumer.
         """
         self._bridge.check()
         self._post(self._inner.commit_soon, self._inner.check_offsets(offsets))
@@ -328,6 +330,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             ConfigError: these are not queues.
             QueueNotAssignedError: this consumer does not have one of them; none is paused.
             ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background stopped the consumer.
         """
         self._bridge.check()
         self._post(self._inner.pause, self._inner.check_assigned(queues))
@@ -338,6 +341,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         Raises:
             ConfigError: these are not queues.
             ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background stopped the consumer.
         """
         self._bridge.check()
         self._post(self._inner.resume, checked_queues(queues))

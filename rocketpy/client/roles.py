@@ -62,7 +62,7 @@ class Driven(Protocol):
         ...
 
     async def carry_out_resets(self) -> None:
-        """Continue at the noted offsets in the queues that the consumer has."""
+        """Have the consumer continue at the noted offsets in the queues that it has."""
         ...
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:

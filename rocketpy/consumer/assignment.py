@@ -15,10 +15,10 @@ from rocketpy.consumer.pull import QueuePuller
 from rocketpy.errors import RocketMQError
 
 if TYPE_CHECKING:
+    from rocketpy.consumer.lock_refusals import LockStatus
     from rocketpy.consumer.process_queue import ProcessQueue
     from rocketpy.consumer.pull_parts import PullParts
     from rocketpy.consumer.queue_hooks import QueueHooks
-    from rocketpy.consumer.queue_locks import LockStatus
     from rocketpy.consumer.rebalance import Plan
     from rocketpy.consumer.start_position import StartPosition
     from rocketpy.message import MessageQueue

@@ -74,7 +74,9 @@ class DrivenConsumer:
         self._now = now
         self._nursery = nursery
         self._started_ms = wall_ms()
-        self._resets = Resets(client, config.group, claimed=assignment.claimed, go_to=queue_resets.go_to)
+        self._resets = Resets(
+            client, config.group, claimed=assignment.claimed, go_to=queue_resets.go_to, start=queue_resets.start
+        )
         self._direct = DirectCalls(clock=now, in_loop=in_loop, orderly=config.orderly)
 
     # --- offsets --------------------------------------------------------------------------------------
@@ -91,8 +93,8 @@ class DrivenConsumer:
         await self._resets.note(topic, offsets, sender=sender, subscribed=subscribed)
 
     async def carry_out_resets(self) -> None:
-        """Continue at the noted offsets; other queues are unaffected."""
-        await self._resets.carry_out()
+        """Have the consumer continue at the noted offsets; other queues are unaffected."""
+        self._resets.carry_out()
 
     # --- looking --------------------------------------------------------------------------------------
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.consumer.assignment import Assignment
-from rocketpy.consumer.queue_locks import LockSettings, LockStatus, QueueLocks
+from rocketpy.consumer.queue_locks import LockSettings, QueueLocks
 from rocketpy.errors import QueueLockedError, RocketMQError
 from rocketpy.logs import counted, get_logger
 
 if TYPE_CHECKING:
     from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
+    from rocketpy.consumer.lock_refusals import LockStatus
     from rocketpy.consumer.process_queue import ProcessQueue
     from rocketpy.consumer.pull import QueuePuller
     from rocketpy.consumer.pull_parts import PullParts
@@ -70,7 +71,7 @@ class OrderlyAssignment(Assignment):
         service.restart = self._restart
 
     def _services(self) -> Iterable[Callable[[], Awaitable[None]]]:
-        return (self._locks.run,)
+        return (self._locks.run, self._locks.refusals.run)
 
     # --- looking --------------------------------------------------------------------------------------
 
@@ -133,7 +134,7 @@ class OrderlyAssignment(Assignment):
         """Give up and take queues of a topic."""
         for queue, puller in self._leaving.items():
             puller.process_queue.unlock_tries += queue.topic == topic
-        self._locks.want_only(topic, plan.add)
+        self._locks.refusals.want_only(topic, plan.add)
         return await super().apply(topic, plan)
 
     def _overdue(self, topic: str, plan: Plan) -> list[MessageQueue]:

@@ -110,6 +110,7 @@ class QueuePuller:
 
     def begin_at(self, position: int) -> None:
         """Pull from `position` next, at once. Held messages and the pull in progress are discarded."""
+        self._topic_gone = False  # an offset is known only of a topic that exists
         self._replace_queue(position)
         self._turn.cancel()
 
@@ -217,14 +218,16 @@ class QueuePuller:
             if self._topic_gone:
                 await self._find_position()
             self._asked, self._is_asking = subscription, True
+            asked_for = self.process_queue
             result = await self._ask(subscription)
-            if self._is_unwanted and result.status is not PullStatus.OFFSET_ILLEGAL:
+            # It may be moved or given up at the moment at which the answer comes, when nothing is left to cancel.
+            if asked_for.dropped or (self._is_unwanted and result.status is not PullStatus.OFFSET_ILLEGAL):
                 return
             if result.messages:
                 self._parts.rates.note_pull(self.queue.topic, len(result.messages), trio.current_time() - started)
             self._take(result, subscription)
         except MessageDecodeError as error:
-            if self._is_unwanted:
+            if self._is_unwanted or asked_for.dropped:
                 return
             self._consume(list(error.decoded), subscription)
             await self._after_damage(error, progress=self.process_queue.position > before)
@@ -388,7 +391,8 @@ class QueuePuller:
         """
         offsets = self._parts.offsets
         committed = await offsets.committed(self.queue) if offsets.at_brokers else None
-        self._replace_queue(committed or 0)
+        if self._topic_gone:  # otherwise it was moved meanwhile
+            self._replace_queue(committed or 0)
 
     def _tell_moved(self, old: int, result: PullResult, why: str) -> None:
         self._parts.seldom.warning(

@@ -15,6 +15,7 @@ from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import State
 from rocketpy.config import PushConsumerConfig
 from rocketpy.config.checks import number
+from rocketpy.consumer.arguments import checked_seconds
 from rocketpy.consumer.around import Around
 from rocketpy.consumer.pauses import Pausable, Pauses, checked
 from rocketpy.consumer.runners import RunnerMaker, TaskRunner
@@ -177,7 +178,7 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     def _check_usable(self) -> None:
         """Refuse use if the consumer has crashed, or is not open."""
-        self._check_crash()
+        self.check_crash()
         self._lifecycle.check_open()
 
     # --- subscriptions --------------------------------------------------------------------------------
@@ -292,6 +293,34 @@ class PushConsumer(Sharing[RunningConsumer]):
                 f"{limit:g} s: " + ", ".join(map(str, left[:3])) + (", ..." if len(left) > 3 else ""),
                 timeout=limit,
             )
+
+    async def lag(self, timeout: float | None = None) -> dict[MessageQueue, int]:
+        """For each queue of this consumer, how many of its messages are not consumed yet, unwanted ones included.
+
+        Queues of the retry topic are among them, as in `status().queues`.
+
+        Args:
+            timeout: seconds to wait for all brokers together; `request_timeout` when None.
+
+        Raises:
+            ConfigError: the timeout cannot be used.
+            RequestTimeoutError: it took longer.
+            RocketMQError: a broker cannot be reached, or refuses.
+            ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background stopped the consumer.
+        """
+        limit = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
+        self._check_usable()
+        running = self._check_running()
+        self._lifecycle.check_loop()
+        found: dict[MessageQueue, int] = {}
+        with trio.move_on_after(limit) as waiting:
+            found = await running.lag()
+        if waiting.cancelled_caught:
+            raise RequestTimeoutError(
+                f"brokers have not told within {limit:g} s where the queues of {self.config.group} end", timeout=limit
+            )
+        return found
 
     # --- looking: what does not wait may be called by any thread ----------------------------------------
 

@@ -21,6 +21,7 @@ import attrs
 import trio
 
 from rocketpy.client.api import group as group_api
+from rocketpy.consumer.lock_refusals import LockRefusals, LockStatus
 from rocketpy.errors import (
     BrokerUnreachableError,
     ConnectionLostError,
@@ -36,19 +37,15 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.connection import Connection
 
-__all__ = ["LockOwner", "LockSettings", "LockStatus", "QueueLocks"]
+__all__ = ["LockOwner", "LockSettings", "QueueLocks"]
 
 logger = get_logger(__name__)
 
-BROKER_FREES_AFTER = 60.0
-"""Seconds after which a broker frees the lock of a client that it has not heard from."""
 ASK_AGAIN_AFTER = 1.0
 """Seconds between two requests while a lock is not confirmed."""
 OTHERS_FIRST = 5.0
 """Seconds after reconnecting to a broker until this member asks it for locks that it did not have before. Other members
 need up to three seconds to reconnect, and one more to ask for theirs."""
-TOLD_AFTER = 5.0
-"""Seconds for which a refused lock is not logged, since members need a moment to hand queues over."""
 TIMEOUT = 3.0
 _NEVER = float("-inf")
 
@@ -105,23 +102,6 @@ class _Lock:
     counting: bool = True
 
 
-@attrs.frozen(kw_only=True)
-class LockStatus:
-    """The lock on one queue that an orderly consumer has, or wants."""
-
-    held: bool
-    """Whether the broker has given the lock to this consumer, and has confirmed it recently enough for it to be
-    valid."""
-    expires_in: float | None
-    """Seconds until the lock expires unless the broker confirms it. 0.0 when it has expired, so that nothing is pulled,
-    consumed or committed until the broker confirms it. None when another member has the lock."""
-    refused_for: float | None
-    """Seconds since the broker first said that another member has the lock. None when this consumer has it."""
-    free_in: float | None
-    """Seconds until the broker frees the lock, if the member that has it was killed. 0.0 when that member is alive and
-    has not released it. None when this consumer has the lock."""
-
-
 class QueueLocks:
     """The locks of one consumer.
 
@@ -129,6 +109,9 @@ class QueueLocks:
         client: how to reach brokers.
         config: the group, and how long locks are valid.
         owner: is told of changes.
+
+    Attributes:
+        refusals: the locks that other members have.
     """
 
     def __init__(self, client: MQClientInstance, config: LockSettings, owner: LockOwner) -> None:
@@ -137,7 +120,7 @@ class QueueLocks:
         self._group = config.group
         self._owner = owner
         self._locks: dict[MessageQueue, _Lock] = {}
-        self._refused: dict[MessageQueue, float] = {}
+        self.refusals = LockRefusals(client, config.group)
         self._unanswered: set[MessageQueue] = set()
         """Queues whose locks were asked for, without an answer: the broker may have locked them nevertheless."""
         self._watched: dict[str, Connection] = {}
@@ -147,7 +130,6 @@ class QueueLocks:
         self._others_until: dict[str, float] = {}
         """By broker name, until when other members ask first."""
         self._unsure: set[str] = set()
-        self._told: set[MessageQueue] = set()
         self._asking: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         self._wanted = trio.Event()
         self._counts = trio.Event()
@@ -169,12 +151,9 @@ class QueueLocks:
         known: dict[MessageQueue, LockStatus] = {}
         for queue, lock in tuple(self._locks.items()):
             left = max(0.0, lock.until - now) if lock.counting else 0.0
-            known[queue] = LockStatus(held=left > 0, expires_in=left, refused_for=None, free_in=None)
-        for queue, since in tuple(self._refused.items()):
-            waited = max(0.0, now - since)
-            free_in = max(0.0, BROKER_FREES_AFTER - waited)
-            known[queue] = LockStatus(held=False, expires_in=None, refused_for=waited, free_in=free_in)
-        return known
+            holder = self._client.client_id if left > 0 else None
+            known[queue] = LockStatus(held=left > 0, expires_in=left, refused_for=None, free_in=None, holder=holder)
+        return known | self.refusals.look(now)
 
     def held(self) -> set[MessageQueue]:
         """The queues that brokers have locked, or may have locked."""
@@ -197,10 +176,9 @@ class QueueLocks:
                 await self._ask(name, wanted, new=True)
             except RocketMQError as error:
                 failures.append(error)
-            refused = [queue for queue in wanted if queue in self._refused]
-            if refused:
-                failures.append(self._refusal(name, refused))
-                self._tell(name, refused, failures[-1])
+            refusal = self.refusals.error(name, wanted)
+            if refusal is not None:
+                failures.append(refusal)
 
         await side_by_side(ask, sorted({queue.broker_name for queue in queues}))
         return failures
@@ -221,38 +199,12 @@ class QueueLocks:
                 f"{left:.0f} s more to lock their queues again before this one asks for new locks"
             )
 
-    def _tell(self, name: str, refused: list[MessageQueue], why: RocketMQError) -> None:
-        """Warn once for each wait; `status()` tells how long it takes."""
-        now = trio.current_time()
-        late = {queue for queue in refused if now - self._refused[queue] > TOLD_AFTER}
-        if late - self._told:
-            logger.warning("%s cannot be consumed yet: %s", name, why)
-        self._told = {queue for queue in self._told if queue in self._refused} | late
-
-    def _refusal(self, name: str, refused: list[MessageQueue]) -> QueueLockedError:
-        waited = trio.current_time() - min(self._refused[queue] for queue in refused)
-        free_in = BROKER_FREES_AFTER - waited
-        return QueueLockedError(
-            f"{', '.join(f'{queue.topic}:{queue.queue_id}' for queue in refused)} of {name} locked by another member "
-            f"of {self._group} for {waited:.0f} s; "
-            + (
-                f"if that member is gone, the broker frees them within {free_in:.0f} s"
-                if free_in > 0
-                else "that member lives, and a listener of it is still at work there"
-            )
-        )
-
     def forget(self, queues: Iterable[MessageQueue]) -> None:
         """Forget queues without unlocking them."""
         for queue in queues:
             self._locks.pop(queue, None)
-            self._refused.pop(queue, None)
+            self.refusals.forget(queue)
             self._unanswered.discard(queue)
-
-    def want_only(self, topic: str, queues: Collection[MessageQueue]) -> None:
-        """Stop waiting for the locks of this topic's other queues."""
-        for queue in [each for each in self._refused if each.topic == topic and each not in queues]:
-            del self._refused[queue]
 
     async def give_back(self, queues: Collection[MessageQueue]) -> None:
         """Unlock queues, with one request to each broker, and forget them.
@@ -371,10 +323,10 @@ class QueueLocks:
         self._unanswered.difference_update(wanted)
         for queue in wanted:
             if queue not in given:
-                self._refused.setdefault(queue, asked)
+                self.refusals.note(queue, asked)
                 self._lose(queue)
             elif new or queue in self._locks:
-                self._refused.pop(queue, None)
+                self.refusals.forget(queue)
                 await self._given(queue, asked)
 
     def _watch(self, name: str, connection: Connection) -> None:

@@ -69,6 +69,9 @@ class QueueResets:
         assignment: the queues that the consumer has.
         rebalance: shares queues out.
         start: starts a task that may run until the consumer has closed.
+
+    Attributes:
+        start: the same.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class QueueResets:
         self._consume = consume
         self._assignment = assignment
         self._rebalance = rebalance
-        self._start = start
+        self.start = start
         self._gathered: _Move | None = None
         """Resets in answers to pulls, gathered to be carried out together."""
         self._moving: dict[MessageQueue, bool] = {}
@@ -102,7 +105,7 @@ class QueueResets:
             self._gathered.join(move)
         else:
             self._gathered = move
-            self._start(self._take_gathered)
+            self.start(self._take_gathered)
 
     async def _take_gathered(self) -> None:
         """Carry out together what arrives at nearly the same time: each queue of a topic has its own pull."""

@@ -41,6 +41,8 @@ class Resets:
         group: the consumer group.
         claimed: returns the queues that the consumer has or is about to take.
         go_to: continues at these offsets; it ignores queues that the consumer does not have.
+        start: starts a task that may run until the consumer has closed: a reset waits for listeners and for a function
+            of the user's, and others may follow it.
     """
 
     def __init__(
@@ -50,11 +52,13 @@ class Resets:
         *,
         claimed: Callable[[], Collection[MessageQueue]],
         go_to: Callable[[Mapping[MessageQueue, int]], Awaitable[None]],
+        start: Callable[[Callable[[], Awaitable[None]]], None],
     ) -> None:
         self._client = client
         self._group = group
         self._claimed = claimed
         self._go_to = go_to
+        self._start = start
         self._ends = QueueOffsets(client, group)
         self._coming: dict[MessageQueue, int] = {}
         self._is_busy = False
@@ -83,7 +87,11 @@ class Resets:
             )
         self._coming.update(wanted)
 
-    async def carry_out(self) -> None:
+    def carry_out(self) -> None:
+        """Start a task that carries out the noted resets."""
+        self._start(self._carry_out)
+
+    async def _carry_out(self) -> None:
         """Carry out the noted resets, unless another task is doing so."""
         if self._is_busy:
             return

@@ -25,6 +25,7 @@ from rocketpy.consumer.orderly_assignment import OrderlyAssignment
 from rocketpy.consumer.pull_parts import PullParts
 from rocketpy.consumer.pull_policy import PushPolicy
 from rocketpy.consumer.queue_hooks import QueueHooks
+from rocketpy.consumer.queue_offsets import QueueOffsets
 from rocketpy.consumer.queue_resets import QueueResets
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance
@@ -154,6 +155,18 @@ class RunningConsumer(Background):
         """Commit what is consumed by now. Returns the queues that are not committed by the deadline."""
         self.consume.collect()
         return await self._offsets.commit_all(queues, deadline=deadline)
+
+    async def lag(self) -> dict[MessageQueue, int]:
+        """For each queue, how many messages lie between what is done and the end of the queue.
+
+        Raises:
+            RocketMQError: a broker cannot be reached, does not answer, or refuses.
+        """
+        offsets = QueueOffsets(self._client, self._config.group)
+        ends = await offsets.of_each(offsets.end, self.assignment.queues())
+        self.consume.collect()
+        done = {queue: puller.process_queue for queue in ends if (puller := self.assignment.get(queue)) is not None}
+        return {queue: max(0, ends[queue] - held.commit_offset) for queue, held in done.items()}
 
     def queues(self) -> dict[MessageQueue, QueueStatus]:
         """The status of each queue that the consumer has. For any thread."""

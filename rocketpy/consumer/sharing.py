@@ -54,8 +54,12 @@ class Sharing(Opening, Generic[R]):
         """The bug in the background that ended the consumer, None if none did."""
         return None if self._running is None else self._running.crash
 
-    def _check_crash(self) -> None:
-        """Raise if a bug ended the consumer: a new error for each caller, so that tracebacks do not pile up on one."""
+    def check_crash(self) -> None:
+        """Refuse use if a bug in the background ended the consumer. For any thread.
+
+        Raises:
+            ServiceCrashedError: it did. A new error for each caller, so that tracebacks do not pile up on one.
+        """
         if self._crash is not None:
             raise ServiceCrashedError(f"{self._lifecycle.what} has crashed: {self._crash}") from self._crash
 
@@ -121,7 +125,7 @@ class Sharing(Opening, Generic[R]):
 
     def _check_waiting(self) -> R:
         """The running part; refuses use if the consumer has crashed, is not open, or belongs to another loop."""
-        self._check_crash()
+        self.check_crash()
         self._lifecycle.check_here()
         self.client.check_open()
         return self._check_running()

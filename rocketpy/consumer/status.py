@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rocketpy.consumer.queue_locks import LockStatus
+from rocketpy.consumer.lock_refusals import LockStatus
 from rocketpy.consumer.rates import TopicRates
 from rocketpy.errors import RocketMQError, ServiceCrashedError
 from rocketpy.message import MessageQueue

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rocketpy.consumer.dead_letters import DeadLetterReplay
     from rocketpy.consumer.lite.status import LitePullConsumerStatistics, LitePullConsumerStatus
     from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
+    from rocketpy.consumer.lock_refusals import LockStatus
     from rocketpy.consumer.offset_storage import OffsetStorage
-    from rocketpy.consumer.queue_locks import LockStatus
     from rocketpy.consumer.rates import TopicRates
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
     from rocketpy.consumer.strategies import (

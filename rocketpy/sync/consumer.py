@@ -137,6 +137,18 @@ class PushConsumer(Lifetime[TrioConsumer]):
         self._inner.check_may_commit()
         self._portal.call(self._inner.commit, timeout)
 
+    def lag(self, timeout: float | None = None) -> dict[MessageQueue, int]:
+        """For each queue of this consumer, how many messages are not consumed yet. See `rocketpy.PushConsumer.lag`.
+
+        Raises:
+            ConfigError: the timeout cannot be used.
+            RequestTimeoutError: it took longer.
+            RocketMQError: a broker cannot be reached, or refuses.
+            ClientClosedError: the consumer is not open.
+            ServiceCrashedError: a bug in the background stopped the consumer.
+        """
+        return self._portal.call(self._inner.lag, timeout)
+
     # --- looking --------------------------------------------------------------------------------------
 
     @property

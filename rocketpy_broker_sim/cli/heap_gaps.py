@@ -23,6 +23,8 @@ __all__ = ["WORTH_GIVING_BACK", "Heap", "give_gaps_back", "heap_of_this_process"
 WORTH_GIVING_BACK = 8 * 1024 * 1024
 """Bytes of gaps that are worth the milliseconds it takes to go through the heap."""
 _LOOKS_EVERY = 1.0
+_SHARE = 0.01
+"""The largest share of time spent in checks, because no thread of the process can allocate from the heap during one."""
 
 
 class Heap(Protocol):
@@ -44,6 +46,8 @@ class Heap(Protocol):
 async def give_gaps_back(heap: Heap | None) -> None:
     """Check once a second, until cancelled, whether 8 MiB have become free that were not returned, and return them.
 
+    A heap in very many pieces, where a check takes long, is checked less often.
+
     Returned memory still counts as a gap until it is used again. So more has become free if the gaps have grown since
     the last time, or if the process has grown, because old gaps were used and freed again between two checks.
 
@@ -54,15 +58,18 @@ async def give_gaps_back(heap: Heap | None) -> None:
         return
     lowest = heap.resident()
     small, given_back = lowest + WORTH_GIVING_BACK, 0
+    took = 0.0
     while True:
-        await trio.sleep(_LOOKS_EVERY)
+        await trio.sleep(max(_LOOKS_EVERY, took / _SHARE))
         resident = heap.resident()
         lowest = min(lowest, resident)
         if resident < small:
             given_back = 0  # the process has hardly grown since the start
             continue
         with contextlib.suppress(RuntimeError):  # no thread could be started; the next check tries again
+            began = trio.current_time()
             gaps = await run_blocking(heap.gaps)
+            took = trio.current_time() - began
             given_back = min(given_back, gaps)
             grown = min(gaps, resident - lowest)
             if max(gaps - given_back, grown) >= WORTH_GIVING_BACK:

@@ -10,7 +10,13 @@ import pytest
 
 from rocketpy import PullStatus
 from rocketpy.aio import ConsumeFromWhere, LitePullConsumer, Message, Producer, PullConsumer
-from rocketpy.errors import ClientClosedError, ConfigError, OffsetOutOfRangeError, QueueNotAssignedError
+from rocketpy.errors import (
+    ClientClosedError,
+    ConfigError,
+    OffsetOutOfRangeError,
+    QueueNotAssignedError,
+    ServiceCrashedError,
+)
 from tests.aio.running import in_asyncio
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -164,6 +170,13 @@ async def test_PL9_PL10_single_queues(namesrv, topic):
             consumer.pause([zero, one])
         with pytest.raises(QueueNotAssignedError):
             consumer.commit_soon({one: 1})
+        plain = (consumer.commit_soon, lambda: consumer.pause([zero]), lambda: consumer.resume([zero]))
+        running = consumer._inner._running
+        running.crash = ServiceCrashedError("a bug")
+        for call in plain:
+            with pytest.raises(ServiceCrashedError, match="a bug"):
+                call()
+        running.crash = None
     for call in (consumer.commit_soon, lambda: consumer.pause([]), lambda: consumer.resume([])):
         with pytest.raises(ClientClosedError):
             call()

@@ -12,9 +12,11 @@ from rocketpy.consumer.lite.handed_out import HandedOut
 from rocketpy.consumer.process_queue import ProcessQueue
 from rocketpy.errors import RequestCodeNotSupportedError, ServiceCrashedError
 from rocketpy.message import MessageExt
+from rocketpy.remoting.connection import Connection
 from rocketpy.results import ConsumeFromWhere
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers.offset import GetMinOffsetResponseHeader
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.sysflag import PullSysFlag
 from tests.consumer.brokers import World, queue, world
@@ -218,6 +220,38 @@ async def test_PL9_seek_forgets_what_is_held_and_late_answers(autojump_clock: Mo
             connection.send_answer(late, w.broker.answer_pull(late, ResponseCode.SUCCESS, 51, body))
             assert await take(consumer, 40) == list(range(10, 50))
             assert consumer.position(queue()) == 50
+
+
+async def test_PL9_an_answer_that_comes_together_with_a_seek_is_late(autojump_clock: MockClock) -> None:
+    """Both tasks are woken in one turn of the loop, in either order."""
+    async with world() as w:
+        w.broker.store(5)
+        async with subscribed(w) as consumer:
+            assert await take(consumer, 5) == list(range(5))
+
+            def answer_both(connection: Connection, request: RemotingCommand) -> RemotingCommand:
+                w.broker.store(2)
+                return request.answer(0, None, GetMinOffsetResponseHeader(offset=0).to_ext())
+
+            w.broker.on(RequestCode.GET_MIN_OFFSET, answer_both)
+            for count in range(7, 47, 2):
+                await trio.sleep(1)
+                await consumer.seek_to_begin(queue())
+                assert await take(consumer, count) == list(range(count))
+
+
+async def test_a_seek_counts_while_it_is_not_known_whether_the_topic_is_there(autojump_clock: MockClock) -> None:
+    async with world() as w:
+        w.broker.store(10)
+        w.broker.offsets["Orders", 0] = 3
+        async with subscribed(w, auto_commit=False) as consumer:
+            assert await take(consumer, 7) == list(range(3, 10))
+            await trio.sleep(1)
+            w.broker.answer_parked(ResponseCode.TOPIC_NOT_EXIST, 0)
+            await trio.sleep(0.5)
+            await consumer.seek_to_end(queue())
+            w.broker.store(2)
+            assert await take(consumer, 2) == [10, 11]
 
 
 async def test_a_seek_goes_first_when_a_pull_waits_out_an_error(autojump_clock: MockClock) -> None:

@@ -11,6 +11,8 @@ import pytest
 from examples import own_strategy
 from rocketpy.sync import AllocateRequest, MessageQueue
 
+FORKS = ("-W", "ignore:This process (pid:DeprecationWarning")
+"""Python 3.12 warns of every fork of a process with threads, which is one here because its servers run in it too."""
 ROOT = Path(__file__).resolve().parents[2]
 
 BOTH_PRICES = "[('coffee', '3.20'), ('tea', '2.80')]"
@@ -18,7 +20,20 @@ DRINKS = ["0:0 coffee", "0:1 tea", "0:2 cake"]
 PRINTED = {
     "assign": ["100 messages of Orders in the last hour"],
     "broadcast": [f"one: {BOTH_PRICES}", f"two: {BOTH_PRICES}"],
+    "commit_by_hand": [
+        "[1, 2, 3, 4, 5] are written",
+        "the database is down: [6, 7, 8, 9, 10] come again",
+        "[6, 7, 8, 9, 10] are written",
+        "[11, 12, 13, 14, 15] are written",
+        "[16, 17, 18, 19, 20] are written",
+        "sum: 210",
+    ],
     "driven --demo": [*DRINKS, "the operator sets the group back", *DRINKS],
+    "forked": [
+        "order 5 fails; 2 of its batch are done",
+        "7 orders, 1 copy left out",
+        "the worker has ended with 0",
+    ],
     "hooks": [
         "got 2 queues",
         "gave up 2 queues with 10 messages",
@@ -27,6 +42,7 @@ PRINTED = {
     "own_offsets": ["the first consumer has ended; the next one continues where the ledger says", "sum: 5050"],
     "own_strategy": ["large: 6 queues, small: 2"],
     "plain_pull": ["0:0 coffee", "0:1 cake", "1:0 tea", "3 messages"],
+    "workers": ["100 messages are handed out, 71 are committed", "Parcels has 4 queues now"],
 }
 
 
@@ -36,7 +52,7 @@ PRINTED = {
 def test_an_example_prints_what_it_is_about(example: str) -> None:
     name, *options = example.split()
     ran = subprocess.run(
-        [sys.executable, "-W", "error", "-m", f"examples.{name}", *options],
+        [sys.executable, "-W", "error", *(FORKS if name == "forked" else ()), "-m", f"examples.{name}", *options],
         cwd=ROOT,
         capture_output=True,
         text=True,

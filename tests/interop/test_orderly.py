@@ -11,6 +11,7 @@ import pytest
 import rocketpy
 import rocketpy.sync
 from rocketpy import ConsumeFromWhere, ConsumeResult, Message, MessageExt
+from rocketpy.consumer import lock_refusals
 from tests.interop import probe
 from tests.interop.drivers import java_push_consumer
 from tests.interop.inbox import Inbox
@@ -160,6 +161,26 @@ def test_OR2_a_mixed_group_keeps_the_order_while_its_members_change(
         for member in seen:
             offsets = member.get(queue_id, [])
             assert offsets == sorted(offsets)
+
+
+def test_complaint_15_a_member_in_java_says_that_it_has_the_lock_which_ours_waits_for(
+    apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_refusals, "TOLD_AFTER", 0.5)
+    topic, group = fresh_name("Held-in-order"), fresh_name("held-group")
+    apache_cluster.create_topic(topic, queues=QUEUES)
+    with java_push_consumer(apache, apache_cluster.namesrv, group, topic, orderly=True, busy_ms=8000) as java:
+        send(apache_cluster, topic, 0, QUEUES)
+        java.wait_messages(QUEUES)
+        with ours(apache_cluster, group, topic, Inbox().take) as consumer:
+
+            def holders() -> set[str] | None:
+                locks = consumer.status().locks.items()
+                return {lock.holder for queue, lock in locks if queue.topic == topic and lock.holder} or None
+
+            assert probe.eventually(holders, "the holder", 20.0) == {java.of("ready")[0]["clientId"]}
+            me = consumer.status().client_id
+            probe.eventually(lambda: holders() == {me} or None, "the locks", 20.0)
 
 
 def total(count: int, java: JavaPushConsumer, *inboxes: Inbox) -> None:

@@ -133,6 +133,7 @@ CALLS = {
     "PushConsumer.resume": Call(lambda w: w.consumer.resume(), needs=_PUSH),
     "PushConsumer.set_consume_thread_max": Call(lambda w: w.consumer.set_consume_thread_max(10), needs=_PUSH),
     "PushConsumer.commit": Call(lambda w: w.consumer.commit(2), needs=_PUSH, allowed=(RequestTimeoutError,)),
+    "PushConsumer.lag": Call(lambda w: w.consumer.lag(), needs=_PUSH),
     "PushConsumer.status": Call(lambda w: w.consumer.status(), needs=_PUSH),
     "PushConsumer.statistics, config": Call(lambda w: (w.consumer.statistics(), w.consumer.config), needs=_PUSH),
     "PushConsumer.run_forever": Call(

@@ -42,6 +42,9 @@ def test_a_push_consumer_that_subscribes_by_sql(surface, cluster, namesrv, topic
         consumer.subscribe(topic, got.put, sql=EXPRESSION)
         async with entered(consumer):
             assert await bodies_of(surface, got, 3) == [b"0", b"1", b"2"]
+            assert set(consumer.assignment) <= (await call(consumer.lag())).keys()
+            while any((await call(consumer.lag(timeout=5))).values()):
+                pass  # what the expression excludes is done too, once it was pulled
 
     surface.run(main)
 

@@ -7,7 +7,7 @@ answers; the reset must not be lost because of that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -288,3 +288,15 @@ async def test_OF4_the_last_of_several_resets_counts(autojump_clock: MockClock, 
             offsets = [message.queue_offset for message in s.recorder.messages if message.queue_id == number]
             assert offsets[-2:] in ([4], [4, 4])
         assert {s.broker.offsets.query("billing", "Orders", n) for n in range(4)} == {5}
+
+
+async def test_OF4_the_last_of_many_resets_counts_however_long_they_take(autojump_clock: MockClock) -> None:
+    async def settle(queues: Sequence[MessageQueue]) -> None:
+        await trio.sleep(16)
+
+    async with scene(on_revoked=settle, rebalance_hook_timeout=20) as s:
+        for pause, offset in ((5, 1), (15, 2), (18, 3), (60, 0)):
+            await s.reset({s.queue(n): offset for n in range(4)})
+            await trio.sleep(pause)
+        assert len(s.consumer.assignment) == 4
+        assert [message.queue_offset for message in s.recorder.messages].count(0) == 4 + 4

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Self
-
-import trio
+from typing import Any
 
 from rocketpy.errors import RocketMQError
 from tests.surfaces.surface import call
-from tests.ways_out.scene import SLACK, SOON, Scene
+from tests.ways_out.scene import SLACK, SOON, OwnTasks, Scene
 
 __all__ = ["Beside"]
 
 
-class Beside:
+class Beside(OwnTasks):
     """Makes one call, and keeps what becomes of it.
 
     Args:
@@ -25,24 +22,10 @@ class Beside:
     """
 
     def __init__(self, scene: Scene) -> None:
-        self._scene = scene
+        super().__init__(scene)
         self._ended = threading.Event()
         self._outcome: Any = None
-        self._nursery: Any = None
         self._task: Any = None
-
-    async def __aenter__(self) -> Self:
-        if self._scene.surface.name == "trio":
-            self._nursery = trio.open_nursery()
-            self._tasks = await self._nursery.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._nursery is not None:
-            self._tasks.cancel_scope.cancel()
-            await self._nursery.__aexit__(kind, error, traceback)
 
     async def begin(self, function: Callable[[], Any], *, asks: bool = True) -> None:
         """Begin it; returns when its request has come to the proxy, or soon if it does not ask anything."""

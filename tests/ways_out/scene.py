@@ -202,17 +202,12 @@ class Innocent:
         self._scene.expect(self._slowest < INNOCENT_WITHIN, f"the innocent waited {self._slowest:.1f} s")
 
 
-class Sends:
-    """Sends that are under way, in the policy of the surface: `send_soon` and a thread, tasks, tasks of a nursery."""
+class OwnTasks:
+    """Begins tasks, on trio in a nursery of its own, which is cancelled when this is left."""
 
-    def __init__(self, scene: Scene, count: int) -> None:
+    def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._count = count
-        self.accepted: list[int] = []
-        """Those that `send_soon` has accepted."""
-        self._futures: dict[int, Any] = {}
         self._nursery: Any = None
-        self._ended: dict[int, BaseException | None] = {}
 
     async def __aenter__(self) -> Self:
         if self._scene.surface.name == "trio":
@@ -226,6 +221,18 @@ class Sends:
         if self._nursery is not None:
             self._tasks.cancel_scope.cancel()
             await self._nursery.__aexit__(kind, error, traceback)
+
+
+class Sends(OwnTasks):
+    """Sends that are under way, in the policy of the surface: `send_soon` and a thread, tasks, tasks of a nursery."""
+
+    def __init__(self, scene: Scene, count: int) -> None:
+        super().__init__(scene)
+        self._count = count
+        self.accepted: list[int] = []
+        """Those that `send_soon` has accepted."""
+        self._futures: dict[int, Any] = {}
+        self._ended: dict[int, BaseException | None] = {}
 
     async def begin(self, producer: Any) -> None:
         """Begin them; returns when all have come to the proxy."""

@@ -10,13 +10,12 @@ Members that do not name their queues, such as Java's lite pull consumers, go un
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.client.api import group as group_api
-from rocketpy.errors import NoPermissionError, RequestCodeNotSupportedError, RocketMQError
+from rocketpy.consumer.other_members import OtherMembers, next_of
+from rocketpy.errors import NoPermissionError, RequestCodeNotSupportedError
 from rocketpy.logs import get_logger
 from rocketpy.results import MessageModel
 
@@ -50,8 +49,9 @@ class AssignedTwice:
     """
 
     def __init__(self, client: MQClientInstance, group: str, selection: Selection) -> None:
-        self._client = client
+        self._client_id = client.client_id
         self._group = group
+        self._members = OtherMembers(client, group)
         self._selection = selection
         self._asked_last = ""
         self._told: dict[str, frozenset[MessageQueue]] = {}
@@ -70,7 +70,7 @@ class AssignedTwice:
     async def _look(self) -> None:
         if not self._selection.assigned:
             return
-        others = await self._others()
+        others = await self._members.ids()
         self._told = {member: queues for member, queues in self._told.items() if member in others}
         for member in self._next_of(others):
             shared = await self._shared_with(member)
@@ -78,25 +78,9 @@ class AssignedTwice:
                 await trio.sleep(SECOND_LOOK)
                 self._tell(member, shared & await self._shared_with(member))
 
-    async def _others(self) -> Sequence[str]:
-        """The client ids of the other members, sorted; empty if no broker answers."""
-        for address in sorted(self._client.heartbeats.answering):
-            try:
-                found = await group_api.consumer_list(
-                    self._client.pool, address, self._group, timeout=self._client.config.request_timeout
-                )
-            except (NoPermissionError, RequestCodeNotSupportedError):
-                raise
-            except RocketMQError as error:
-                logger.debug("%s did not say who is in the group: %s", address, error)
-            else:
-                return sorted(set(found) - {self._client.client_id})
-        return ()
-
     def _next_of(self, others: Sequence[str]) -> list[str]:
         """The members to ask in this look."""
-        turn = [member for member in others if member > self._asked_last]
-        found = list(islice((*turn, *others[: len(others) - len(turn)]), MOST_ASKED))
+        found = next_of(others, self._asked_last, MOST_ASKED)
         if found:
             self._asked_last = found[-1]
         return found
@@ -107,21 +91,11 @@ class AssignedTwice:
         Raises:
             NoPermissionError, RequestCodeNotSupportedError: brokers refuse the request.
         """
-        for address in sorted(self._client.heartbeats.answering):
-            try:
-                info = await group_api.running_info(
-                    self._client.pool, address, self._group, member, timeout=self._client.config.request_timeout
-                )
-            except (NoPermissionError, RequestCodeNotSupportedError):
-                raise
-            except RocketMQError as error:
-                logger.debug("%s did not say which queues %s has: %s", address, member, error)
-                continue
-            if info.properties.get("messageModel") == MessageModel.BROADCASTING.name:
-                return frozenset()
-            theirs = {queue for queue, state in info.mq_table.items() if not state.droped}
-            return self._selection.assigned & theirs
-        return frozenset()
+        info = await self._members.running_info(member)
+        if info is None or info.properties.get("messageModel") == MessageModel.BROADCASTING.name:
+            return frozenset()
+        theirs = {queue for queue, state in info.mq_table.items() if not state.droped}
+        return self._selection.assigned & theirs
 
     def _tell(self, member: str, shared: frozenset[MessageQueue]) -> None:
         if not shared - self._told.get(member, frozenset()):
@@ -133,7 +107,7 @@ class AssignedTwice:
             "%s%s. Both get all of their messages, and each overwrites the offsets that the other commits. Assign each "
             "queue to one member only, let all members subscribe instead, or use another group",
             self._group,
-            self._client.client_id,
+            self._client_id,
             member,
             names,
             ", ..." if len(shared) > _MOST_SAID else "",

@@ -139,7 +139,7 @@ class LitePullConsumer(Positions):
 
     def _check_usable(self) -> RunningLitePull:
         """The running part; refuses use if the consumer has crashed, is not open, or belongs to another loop."""
-        self._check_crash()
+        self.check_crash()
         self.check_open()
         self._lifecycle.check_loop()
         running = self._check_running()

@@ -62,7 +62,9 @@ class DrivenLitePull:
         self._running = running
         self._nursery = nursery
         self._started_ms = wall_ms()
-        self._resets = Resets(client, config.group, claimed=running.assignment.claimed, go_to=self._reset)
+        self._resets = Resets(
+            client, config.group, claimed=running.assignment.claimed, go_to=self._reset, start=running.start_service
+        )
 
     # --- offsets --------------------------------------------------------------------------------------
 
@@ -78,11 +80,11 @@ class DrivenLitePull:
         await self._resets.note(topic, offsets, sender=sender, subscribed=topic in self._selection.topics)
 
     async def carry_out_resets(self) -> None:
-        """Continue at the noted offsets and commit them, even without automatic commits.
+        """Have the consumer continue at the noted offsets and commit them, even without automatic commits.
 
         Messages handed out before no longer count: acknowledging them has no effect.
         """
-        await self._resets.carry_out()
+        self._resets.carry_out()
 
     async def _reset(self, wanted: Mapping[MessageQueue, int]) -> None:
         queues = [queue for queue in sorted(wanted) if self._go_to(queue, wanted[queue])]

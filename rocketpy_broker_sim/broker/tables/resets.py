@@ -2,8 +2,10 @@
 
 The client may have given up the pull whose answer reports a reset, and then discards the answer: because the queue has
 moved to another member, or because the client now pulls with another filter. So every pull is answered with the new
-position, until a client that has got such an answer asks for that position. Apache's broker answers only one pull that
-way, whatever becomes of the answer. Plays the part of the resetOffsetTable in ConsumerOffsetManager.
+position, until a client that has got such an answer asks for that position. A client whose connection ends between any
+two pulls comes from another address each time, so it is enough in the end that a few addresses have got the answer.
+Apache's broker answers only one pull that way, whatever becomes of the answer. Plays the part of resetOffsetTable in
+ConsumerOffsetManager.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ __all__ = ["PendingResets", "size_of_resets"]
 
 _MOST_TELLINGS = 5
 """How often a reset is reported to one client. A client that still pulls from another position then ignores resets."""
+_MOST_ADDRESSES = 5
+"""How many clients a reset is reported to before any client that asks for the new position ends it."""
 _BYTES_OF_RESETTING = 256
 _BYTES_A_RESET = 48
 _BYTES_OF_TELLING = 352
@@ -95,8 +99,9 @@ class PendingResets:
         position = self.get(key, queue_id)
         if position is None:
             return None
-        times = self._told.get(key, {}).get(queue_id, {}).get(client, 0)
-        if times and offset == position:
+        told = self._told.get(key, {}).get(queue_id, {})
+        times = told.get(client, 0)
+        if offset == position and (times or len(told) >= _MOST_ADDRESSES):
             self._end(key, queue_id)
             return None
         if times + 1 == _MOST_TELLINGS or not self._note(key, queue_id, client, times + 1):

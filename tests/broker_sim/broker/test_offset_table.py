@@ -101,6 +101,13 @@ def test_a_client_at_the_new_position_is_told_too_for_it_may_hold_messages_from_
     assert tell(table, "new", 10) is None
 
 
+def test_a_client_that_comes_from_another_address_each_time_takes_a_reset_up() -> None:
+    table = make()
+    table.assign_resets("G", "T", {0: 3})
+    assert [tell(table, f"client:{port}", 3 if port else 10) for port in range(6)] == [3, 3, 3, 3, 3, None]
+    assert not table.has_reset("G", "T", 0)
+
+
 def test_a_client_that_goes_on_where_it_likes_is_told_a_few_times() -> None:
     table = make()
     table.assign_resets("G", "T", {0: 3})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -38,12 +39,14 @@ class FakeHeap:
         self.free = 0
         self.looks = 0
         self.trims = 0
+        self.on_look: Callable[[], object] = lambda: None
 
     def resident(self) -> int:
         return self.size * MIB
 
     def gaps(self) -> int:
         self.looks += 1
+        self.on_look()
         return self.free * MIB
 
     def trim(self) -> None:
@@ -91,6 +94,12 @@ async def test_memory_in_use_is_left_alone(autojump_clock: MockClock, heap: Fake
     heap.size, heap.free = 500, WORTH_GIVING_BACK // MIB - 1
     await trio.sleep(10.5)
     assert (heap.trims, heap.looks) == (0, 10)
+
+
+async def test_a_heap_in_many_pieces_is_looked_at_less_often(autojump_clock: MockClock, heap: FakeHeap) -> None:
+    heap.size, heap.on_look = 500, lambda: autojump_clock.jump(0.05)
+    await trio.sleep(51)
+    assert heap.looks == 10
 
 
 async def test_a_small_server_goes_through_no_gaps(autojump_clock: MockClock, heap: FakeHeap) -> None:

@@ -19,8 +19,9 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *
  * A "ready" line follows the first assignment, when every queue of the share has its process queue; then it runs until
  * the end of standard input. The first --fail-first deliveries of every message are answered with "later"
- * (--retry-level sets the delay of the next one). --orderly, --broadcast and --quiet are true or false;
- * {@link Strategies} knows what --allocate names. --from is first, last or timestamp, then with --timestamp.
+ * (--retry-level sets the delay of the next one). --orderly, --broadcast and --quiet are true or false; an orderly
+ * listener takes --busy-ms longer for each call. {@link Strategies} knows what --allocate names. --from is first, last or
+ * timestamp, then with --timestamp.
  */
 public final class PushConsumer {
     private static final int PAUSE_MS = 10;
@@ -106,7 +107,9 @@ public final class PushConsumer {
         }
         if (options.flag("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
-                return take(messages) ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
+                boolean success = take(messages);
+                stayFor(options.number("busy-ms", 0));
+                return success ? ConsumeOrderlyStatus.SUCCESS : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
             });
         } else {
             consumer.registerMessageListener((MessageListenerConcurrently) this::listen);
@@ -119,6 +122,14 @@ public final class PushConsumer {
         }
         context.setDelayLevelWhenNextConsume(retryLevel);
         return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+    }
+
+    private static void stayFor(int millis) {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     /** Print the messages; false when they have not failed often enough yet. */
