@@ -21,7 +21,7 @@ heap = heap_of_this_process()
 large, kept = [], []
 for _ in range(64 * 1024 * 1024 // 100_000):
     large.append(b"\\1" * 100_000)  # less than what glibc takes from the system as a mapping of its own
-    kept.append(b"\\1" * 600)  # more than what Python keeps in arenas of its own
+    kept.append(bytes(600))  # more than what Python keeps in arenas of its own; a product would be one constant
 gaps, resident = heap.gaps(), heap.resident()
 large.clear()
 found = heap.gaps() - gaps
