@@ -67,7 +67,7 @@ class LocalTransactionState(Enum):
     ROLLBACK = "ROLLBACK"
     """Nobody ever gets it."""
     UNKNOWN = "UNKNOWN"
-    """Not known yet: the broker asks a checker later."""
+    """It is not known yet, and the broker asks a checker later."""
 
 
 @attrs.frozen

@@ -62,6 +62,10 @@ class TransactionProducer(Producer):
         """The settings."""
         return self._transactions.config
 
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._transactions.in_checker
+
     def check_statistics(self) -> ChecksStatistics:
         """What has become of brokers' questions. See `rocketpy.TransactionProducer.check_statistics`."""
         self._bridge.check()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -135,9 +136,29 @@ class CheckerCalls:
     async def __call__(self, checker: Checker, message: MessageExt) -> object:
         """Call one, and return what it returns."""
         if is_async(checker):
-            return await self._async_caller(checker, (message,))
+            return await self._async_caller(self._inside_async, (checker, message))
         if runs_blocking_in_place():
             return await run_blocking(checker, message)
         return await trio.to_thread.run_sync(
-            checker, message, thread_name=self._name, abandon_on_cancel=True, limiter=self._limiter
+            self._inside, checker, message, thread_name=self._name, abandon_on_cancel=True, limiter=self._limiter
         )
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the code that runs was called by a checker of this."""
+        return _checking.get() is self
+
+    def _inside(self, checker: Checker, message: MessageExt) -> object:
+        _checking.set(self)
+        return checker(message)
+
+    async def _inside_async(self, checker: Callable[[MessageExt], Awaitable[object]], message: MessageExt) -> object:
+        token = _checking.set(self)
+        try:
+            return await checker(message)
+        finally:
+            _checking.reset(token)
+
+
+_checking: ContextVar[CheckerCalls | None] = ContextVar("rocketpy_checker", default=None)
+"""What has called the code that runs, and whatever that has started; closing a producer does not wait for those."""

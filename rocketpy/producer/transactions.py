@@ -144,6 +144,11 @@ class TransactionProducer(Producer):
         if self._checks is not None and self._lifecycle.is_open:
             self._checks.take(question)
 
+    @property
+    def in_checker(self) -> bool:
+        """Whether the code that runs was called by its checker."""
+        return self._call.is_here
+
     def check_statistics(self) -> ChecksStatistics:
         """What has become of brokers' questions.
 
