@@ -11,7 +11,6 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.seams import wall_clock
-from rocketpy.wire.bodies.heartbeat import HeartbeatData, ProducerData
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.compression import compress
 from rocketpy_broker_sim.broker.opening import open_broker
@@ -30,6 +29,7 @@ from tests.broker_sim.broker.transacting import (
     end,
     end_oneway,
     half_properties,
+    join,
     questions,
     send_half,
     stored,
@@ -45,14 +45,6 @@ def virtual() -> Iterator[None]:
     """Wall time that goes with the virtual clock of the loop."""
     with wall_clock(loop_time(EPOCH)):
         yield
-
-
-async def join(client: Client, *groups: str) -> None:
-    """Be known as a producer; again before the broker takes the client for dead."""
-    data = HeartbeatData(
-        client_id=client.connection.address, producer_data_set=[ProducerData(group_name=group) for group in groups]
-    )
-    assert (await client.ask(RequestCode.HEART_BEAT, body=data.encode())).code == 0
 
 
 async def stay(client: Client, seconds: float, *groups: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from rocketpy.message import MessageExt
+from rocketpy.wire.bodies.heartbeat import HeartbeatData, ProducerData
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.send import SendMessageResponseHeader
@@ -84,3 +85,11 @@ def questions(client: Client) -> list[tuple[Half, MessageExt]]:
             (message,) = decode_messages(request.body)
             found.append((half, message))
     return found
+
+
+async def join(client: Client, *groups: str) -> None:
+    """Be known as a producer; again before the broker takes the client for dead."""
+    data = HeartbeatData(
+        client_id=client.connection.address, producer_data_set=[ProducerData(group_name=group) for group in groups]
+    )
+    assert (await client.ask(RequestCode.HEART_BEAT, body=data.encode())).code == 0
