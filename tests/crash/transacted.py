@@ -82,7 +82,7 @@ class Transaction:
     places: list[tuple[int, int]] = attrs.field(factory=list)
 
     def is_promised(self, at: int, *, kill: bool) -> bool:
-        """Whether it had ended for whoever asked."""
+        """Whether its producer could know that it had ended."""
         return any(end.stands(at, kill=kill) for end, _ in self.ends)
 
     def is_over(self, at: int, *, kill: bool) -> bool:

@@ -12,7 +12,7 @@ from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests import checker
 from tests.checker import Observation, Outcome, Seen, Violation, check
-from tests.kill import deliveries, store_check
+from tests.kill import deliveries, store_check, transactions
 from tests.kill.campaign import Outcome as RunOutcome
 from tests.kill.content import GROUPS, QUEUES, TOPIC, body_of, is_whole, name_of, tag_of
 from tests.kill.history import History, Send
@@ -43,6 +43,7 @@ def judge(servers: Servers, outcome: RunOutcome) -> Verdict:
     observations = [*_consumers(history), stored]
     found = check(checker.History(_sends(history), observations, once=False))
     found += deliveries.judge(history, stored.committed)
+    found += transactions.judge(servers, history)
     if history.acked < LEAST_ACKS:
         found.append(Violation("I24", f"only {history.acked} sends were acknowledged: the run says nothing"))
     files = len(list(servers.store.glob("commitlog/*")))

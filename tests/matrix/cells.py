@@ -93,8 +93,12 @@ def cell(surface, place, call):
     check_innocent(wrong)
 
 
+def _wanted(call, wants_consumer):
+    return {"consumer": wants_consumer, "pullers": call.pullers, "transactions": call.transactions}
+
+
 def _blocking(call, place, wants_consumer):
-    with BlockingWorld("blocking", cluster(), consumer=wants_consumer, pullers=call.pullers) as world:
+    with BlockingWorld("blocking", cluster(), **_wanted(call, wants_consumer)) as world:
         act = Act(world, call.make)
         BLOCKING[place](world, act)
         act.wait()
@@ -102,7 +106,7 @@ def _blocking(call, place, wants_consumer):
 
 
 async def _in_loop(surface, call, place, wants_consumer):
-    async with AsyncWorld(surface, cluster(), consumer=wants_consumer, pullers=call.pullers) as world:
+    async with AsyncWorld(surface, cluster(), **_wanted(call, wants_consumer)) as world:
         act = Act(world, call.make)
         await PLACES[surface][place](world, act)
         await act.wait_async(world.sleep)

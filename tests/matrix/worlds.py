@@ -14,6 +14,7 @@ import rocketpy
 import rocketpy.aio
 import rocketpy.sync
 from rocketpy.message import MessageQueue
+from rocketpy.results import LocalTransactionState
 
 __all__ = ["AsyncWorld", "BlockingWorld", "Hook"]
 
@@ -45,7 +46,7 @@ class Hook:
 class World:
     """What the worlds of all surfaces have."""
 
-    def __init__(self, name, cluster, *, consumer=False, pullers=False, **settings):
+    def __init__(self, name, cluster, *, consumer=False, pullers=False, transactions=False, **settings):
         self.name = name
         self.cluster = cluster
         self.namesrv = cluster.name_server_addresses
@@ -57,12 +58,14 @@ class World:
         self.client = self.module.MQClientInstance(namesrv=self.namesrv, hooks=[self.hook])
         self.producer = self.module.Producer(unique("pg"), client=self.client, **settings)
         self.closed_producer = self.new("Producer")
+        self.transactions = self.new("TransactionProducer", executor=self._execute)
         self.closed_consumer = self.new("PushConsumer")
         self.consumer = self.new("PushConsumer", before_consume=self._before, on_revoked=self._revoked)
         self.consumer.subscribe("Spare", lambda message: None)
         self.consumer.subscribe("Heard", self._hear)
         self.consumer.subscribe("Awaited", self._hear_async)
         self._wants_consumer = consumer
+        self._wants_transactions = transactions
         self.lite = self.new("LitePullConsumer")
         self.lite.assign([self.queue])
         self.puller = self.new("PullConsumer")
@@ -72,6 +75,8 @@ class World:
         """One that is not started."""
         if kind == "MQClientInstance":
             return self.module.MQClientInstance(namesrv=self.namesrv)
+        if kind == "TransactionProducer":
+            more |= {"checker": self._check}
         # A finaliser that closes a consumer may strike where its closing waits for: that takes so long, and no longer.
         if kind == "PushConsumer":
             more |= {"await_termination": 2.0}
@@ -82,6 +87,12 @@ class World:
     def keep(self, future):
         """Remember a future; the cell waits for it at its end."""
         self.kept.append(future)
+
+    def _execute(self, message, arg):
+        return LocalTransactionState.COMMIT
+
+    def _check(self, message):
+        return LocalTransactionState.COMMIT
 
     def _before(self, message):
         if self.before is not None and message.topic == "Heard":
@@ -108,6 +119,8 @@ class BlockingWorld(World):
         with ExitStack() as stack:
             stack.enter_context(self.client)
             stack.enter_context(self.producer)
+            if self._wants_transactions:
+                stack.enter_context(self.transactions)
             if self._wants_consumer:
                 stack.enter_context(self.consumer)
                 self.consumer.wait_assigned(10)
@@ -154,6 +167,8 @@ class AsyncWorld(World):
                 self.nursery = await stack.enter_async_context(trio.open_nursery())
             await stack.enter_async_context(self.client)
             await stack.enter_async_context(self.producer)
+            if self._wants_transactions:
+                await stack.enter_async_context(self.transactions)
             if self._wants_consumer:
                 await stack.enter_async_context(self.consumer)
                 await self.consumer.wait_assigned(10)
