@@ -36,7 +36,10 @@ nitpick_ignore_regex = [
     ("py:class", r"datetime|timedelta"),
     # Ours that no user has to name: what embedding code gets from, or hands to, functions that are documented.
     ("py:class", r"Broker|NameServer|RunnerMaker|Network|Storage|ServerLimits|RequestHook|BrokerConfig|NamesrvConfig"),
-    ("py:class", r"Column|OnFailure|RowMapping|Tally|Wanted"),  # said in words where they are asked for
+    (
+        "py:class",
+        r"Checker|Column|Executor|OnFailure|RowMapping|Tally|Wanted",
+    ),  # said in words where they are asked for
     ("py:.*", r"rocketpy(_broker_sim)?\.[a-z_]+\..*"),
 ]
 default_role = "code"  # one backtick in a docstring is a name in code, not a link

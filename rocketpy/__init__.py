@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         ProducerConfig,
         PullConsumerConfig,
         PushConsumerConfig,
+        TransactionProducerConfig,
     )
     from rocketpy.consumer import LitePullConsumer, PullConsumer, PushConsumer
     from rocketpy.consumer.dead_letters import DeadLetterReplay
@@ -82,10 +83,12 @@ if TYPE_CHECKING:
         TransportError,
     )
     from rocketpy.message import Message, MessageExt, MessageQueue
-    from rocketpy.producer import Producer
+    from rocketpy.producer import Producer, TransactionProducer
+    from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
+        LocalTransactionState,
         MessageModel,
         PullResult,
         PullStatus,
@@ -94,6 +97,7 @@ if TYPE_CHECKING:
         SendResult,
         SendStatus,
         Suspend,
+        TransactionSendResult,
     )
     from rocketpy.wire.message_id import OffsetMessageId, UniqueId, decode_offset_message_id, decode_unique_id
 
@@ -107,6 +111,7 @@ __all__ = [
     "AllocateRequest",
     "BrokerError",
     "BrokerUnreachableError",
+    "ChecksStatistics",
     "ClientClosedError",
     "ClientConfig",
     "ConfigError",
@@ -125,6 +130,7 @@ __all__ = [
     "LitePullConsumerStatus",
     "LocalFileOffsetStore",
     "LocalProtocolError",
+    "LocalTransactionState",
     "LockStatus",
     "MQClientInstance",
     "Message",
@@ -178,6 +184,9 @@ __all__ = [
     "TopicNotFoundError",
     "TopicNotWritableError",
     "TopicRates",
+    "TransactionProducer",
+    "TransactionProducerConfig",
+    "TransactionSendResult",
     "TransportError",
     "UniqueId",
     "__version__",
@@ -198,6 +207,7 @@ _HOMES = {
         "ProducerConfig",
         "PullConsumerConfig",
         "PushConsumerConfig",
+        "TransactionProducerConfig",
     ),
     "rocketpy.consumer": ("LitePullConsumer", "PullConsumer", "PushConsumer"),
     "rocketpy.consumer.dead_letters": ("DeadLetterReplay",),
@@ -218,10 +228,12 @@ _HOMES = {
         "AllocateRequest",
     ),
     "rocketpy.message": ("Message", "MessageExt", "MessageQueue"),
-    "rocketpy.producer": ("Producer",),
+    "rocketpy.producer": ("Producer", "TransactionProducer"),
+    "rocketpy.producer.checks": ("ChecksStatistics",),
     "rocketpy.results": (
         "ConsumeFromWhere",
         "ConsumeResult",
+        "LocalTransactionState",
         "MessageModel",
         "PullResult",
         "PullStatus",
@@ -230,6 +242,7 @@ _HOMES = {
         "SendResult",
         "SendStatus",
         "Suspend",
+        "TransactionSendResult",
     ),
     "rocketpy.wire.message_id": ("OffsetMessageId", "UniqueId", "decode_offset_message_id", "decode_unique_id"),
 }

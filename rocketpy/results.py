@@ -1,7 +1,7 @@
 """What comes out of sending, pulling and consuming: plain values, nothing that acts.
 
-Plays the part of SendResult, SendStatus, PullResult, PullStatus, ConsumeConcurrentlyStatus and of the enumerations that
-a user gives to a consumer.
+Plays the part of SendResult, SendStatus, TransactionSendResult, LocalTransactionState, PullResult, PullStatus,
+ConsumeConcurrentlyStatus and of the enumerations that a user gives to a consumer.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 __all__ = [
     "ConsumeFromWhere",
     "ConsumeResult",
+    "LocalTransactionState",
     "MessageModel",
     "PullResult",
     "PullStatus",
@@ -26,6 +27,7 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "Suspend",
+    "TransactionSendResult",
 ]
 
 
@@ -55,6 +57,41 @@ class SendResult(NamedTuple):
     transaction_id: str | None = None
     region_id: str = "DefaultRegion"
     trace_on: bool = True
+
+
+class LocalTransactionState(Enum):
+    """How the local half of a transaction has ended: what an executor or a checker returns."""
+
+    COMMIT = "COMMIT"
+    """Consumers get the message."""
+    ROLLBACK = "ROLLBACK"
+    """Nobody ever gets it."""
+    UNKNOWN = "UNKNOWN"
+    """It is not known yet, and the broker asks a checker later."""
+
+
+@attrs.frozen
+class TransactionSendResult:
+    """What came of a message that was sent in a transaction."""
+
+    send_result: SendResult
+    """How its first half was stored. Offsets are those of the half topic, where it waits."""
+    transaction_id: str
+    """The id of the transaction, which is the unique id of the message."""
+    local_state: LocalTransactionState
+    """What the broker was told."""
+    error: Exception | None = None
+    """What the executor raised; the state is UNKNOWN then."""
+
+    @property
+    def message_id(self) -> str:
+        """The unique id of the message."""
+        return self.send_result.message_id
+
+    @property
+    def status(self) -> SendStatus:
+        """How well its first half was stored; with all but SEND_OK it was rolled back."""
+        return self.send_result.status
 
 
 @attrs.frozen

@@ -59,6 +59,11 @@ FACADE = {
     "SendResult",
     "SendStatus",
     "Suspend",
+    "TransactionProducer",
+    "TransactionProducerConfig",
+    "TransactionSendResult",
+    "ChecksStatistics",
+    "LocalTransactionState",
     "replay_dead_letters",
 }
 """What the blocking and the asyncio surface export."""
@@ -145,6 +150,11 @@ PUBLIC: dict[str, set[str]] = {
         "TopicNotExistError",
         "TopicNotFoundError",
         "TopicNotWritableError",
+        "TransactionProducer",
+        "TransactionProducerConfig",
+        "TransactionSendResult",
+        "ChecksStatistics",
+        "LocalTransactionState",
         "TransportError",
         "UniqueId",
         "__version__",

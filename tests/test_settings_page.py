@@ -8,9 +8,9 @@ import pytest
 from rocketpy.config import (
     ClientConfig,
     LitePullConsumerConfig,
-    ProducerConfig,
     PullConsumerConfig,
     PushConsumerConfig,
+    TransactionProducerConfig,
 )
 from rocketpy.config.java import NOT_THERE
 from rocketpy_broker_sim.config.table import broker_keys, namesrv_keys
@@ -26,7 +26,7 @@ def page() -> str:
 
 
 def test_every_setting_is_on_the_page(page: str) -> None:
-    kinds = (ProducerConfig, PushConsumerConfig, LitePullConsumerConfig, PullConsumerConfig)
+    kinds = (TransactionProducerConfig, PushConsumerConfig, LitePullConsumerConfig, PullConsumerConfig)
     fields = [field for kind in kinds for field in attrs.fields(kind)]
     names = {field.name for field in fields} | set(NOT_THERE) | set(broker_keys()) | set(namesrv_keys())
     assert {name for name in names if f"`{name}`" not in page} == set()

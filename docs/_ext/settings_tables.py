@@ -22,6 +22,7 @@ from rocketpy.config import (
     ProducerConfig,
     PullConsumerConfig,
     PushConsumerConfig,
+    TransactionProducerConfig,
 )
 from rocketpy.config.java import NOT_THERE, NOT_THERE_OF, OTHER_DEFAULTS, SYSTEM_PROPERTIES, fields_by_java_name
 from rocketpy_broker_sim.config import BROKER_UPDATES, NAMESRV_UPDATES, table
@@ -32,6 +33,7 @@ MARKER = re.compile(r"<!-- settings: (.+?) -->")
 CLIENTS = {
     "client": ClientConfig,
     "producer": ProducerConfig,
+    "transaction producer": TransactionProducerConfig,
     "push consumer": PushConsumerConfig,
     "lite pull consumer": LitePullConsumerConfig,
     "pull consumer": PullConsumerConfig,
@@ -80,7 +82,8 @@ def content(wanted: str) -> str:
 
 
 def of_clients(kind: type[ClientConfig]) -> str:
-    own = [field for field in attrs.fields(kind) if kind is ClientConfig or not hasattr(ClientConfig, field.name)]
+    parent = ProducerConfig if issubclass(kind, ProducerConfig) and kind is not ProducerConfig else ClientConfig
+    own = [field for field in attrs.fields(kind) if kind is ClientConfig or not hasattr(parent, field.name)]
     texts = field_texts(kind)
     return markdown(
         ("setting", "default", "Java", "meaning"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rocketpy.aio.lite_pull import LitePullConsumer
     from rocketpy.aio.producer import Producer
     from rocketpy.aio.pull_consumer import PullConsumer
+    from rocketpy.aio.transactions import TransactionProducer
     from rocketpy.config import (
         ClientConfig,
         LatencyTable,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         ProducerConfig,
         PullConsumerConfig,
         PushConsumerConfig,
+        TransactionProducerConfig,
     )
     from rocketpy.consumer.dead_letters import DeadLetterReplay
     from rocketpy.consumer.lite.status import LitePullConsumerStatistics, LitePullConsumerStatus
@@ -41,9 +43,11 @@ if TYPE_CHECKING:
         AllocateRequest,
     )
     from rocketpy.message import Message, MessageExt, MessageQueue
+    from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
+        LocalTransactionState,
         MessageModel,
         PullResult,
         PullStatus,
@@ -52,6 +56,7 @@ if TYPE_CHECKING:
         SendResult,
         SendStatus,
         Suspend,
+        TransactionSendResult,
     )
 
 __all__ = [
@@ -62,6 +67,7 @@ __all__ = [
     "AllocateConsistentHash",
     "AllocateMachineRoomNearby",
     "AllocateRequest",
+    "ChecksStatistics",
     "ClientConfig",
     "ConsumeFromWhere",
     "ConsumeResult",
@@ -72,6 +78,7 @@ __all__ = [
     "LitePullConsumerStatistics",
     "LitePullConsumerStatus",
     "LocalFileOffsetStore",
+    "LocalTransactionState",
     "LockStatus",
     "MQClientInstance",
     "Message",
@@ -96,6 +103,9 @@ __all__ = [
     "SendStatus",
     "Suspend",
     "TopicRates",
+    "TransactionProducer",
+    "TransactionProducerConfig",
+    "TransactionSendResult",
     "replay_dead_letters",
 ]
 
@@ -106,6 +116,7 @@ _HOMES = {
     "rocketpy.aio.dead_letters": ("replay_dead_letters",),
     "rocketpy.aio.producer": ("Producer",),
     "rocketpy.aio.pull_consumer": ("PullConsumer",),
+    "rocketpy.aio.transactions": ("TransactionProducer",),
 }
 """Where the names live that are this surface's own; the others are those of `rocketpy`. They load on first use."""
 

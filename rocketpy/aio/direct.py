@@ -124,7 +124,7 @@ class DirectSends:
         try:
             core = self.outside.core
             started = core.clock()
-            attempt = core.begin(outgoing, terms.choice, started, self._nowait)
+            attempt = core.begin(outgoing, terms.choice, started, self.nowait)
             if attempt is None:
                 return await self._bridge.run(PendingSend(self.outside, outgoing, terms))
             kind = core.kind(outgoing, terms.choice)
@@ -162,7 +162,8 @@ class DirectSends:
             finally:
                 self._waiting.remove(waiter)
 
-    def _nowait(self, address: str) -> LoopConnection | None:
+    def nowait(self, address: str) -> LoopConnection | None:
+        """The data connection to an address, if there is one."""
         return cast("LoopConnection | None", self.outside.client.data_links.nowait(address))
 
     async def _wait_turn(self, terms: Terms) -> None:
@@ -202,7 +203,7 @@ class DirectSends:
             return False
         queue = core.choose(outgoing, info, terms.choice)
         broker_name, address = core.target(queue)
-        connection = self._nowait(address)
+        connection = self.nowait(address)
         if connection is None:
             return False
         connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.direct import DirectSends
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Producer"]
 
 
-@final
 class Producer(Lifetime[TrioProducer]):
     """Sends messages: ``async with rocketpy.aio.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
@@ -48,9 +47,15 @@ class Producer(Lifetime[TrioProducer]):
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.aio")
-        inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
-        super().__init__(inner, Bridge(f"producer {inner.config.group}", inner.client), needs=client)
+        bridge = Bridge("producer")
+        inner = self._make_inner(group, bridge, config=config, client=shared, network=network, **fields)
+        bridge.what, bridge.client = f"producer {inner.config.group}", inner.client
+        super().__init__(inner, bridge, needs=client)
         self._direct = DirectSends(inner, self._bridge)
+
+    def _make_inner(self, group: str | None, bridge: Bridge, **arguments: Any) -> TrioProducer:
+        """The producer behind this one."""
+        return TrioProducer(group, **arguments)
 
     @property
     def config(self) -> ProducerConfig:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 import trio
 
 from rocketpy.client.driving import drive
+from rocketpy.client.transactions import pass_questions_on
 from rocketpy.errors import BrokerError, RemoteProtocolError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.remoting.dispatch import Dispatcher
@@ -152,4 +153,5 @@ def callbacks(roles: RoleTable) -> Callbacks:
     made = Callbacks()
     made.processors[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = consumer_ids_changed
     drive(made, roles)
+    made.processors[RequestCode.CHECK_TRANSACTION_STATE] = pass_questions_on(roles)
     return made

@@ -28,8 +28,8 @@ __all__ = ["Heartbeats"]
 logger = get_logger(__name__)
 
 AGAIN_AFTER = 3.0
-"""Seconds until a consumer's client sends a heartbeat again to a broker that did not answer. Such a broker may not know
-this member, and then leaves it out when it tells other members who is in the group."""
+"""Seconds until a client that brokers must know sends a heartbeat again to one that did not answer. Such a broker may
+not know this member, and then leaves it out when it tells others who is in the group, or asks about transactions."""
 
 
 class Heartbeats:
@@ -83,7 +83,7 @@ class Heartbeats:
         next_round = trio.current_time() + self._interval
         while True:
             deadline = next_round
-            if self._failing and self._roles.consumers:
+            if self._failing and self._roles.are_needed:
                 deadline = min(deadline, trio.current_time() + AGAIN_AFTER)
             with trio.move_on_at(deadline) as waiting:
                 await self._wanted.wait()

@@ -306,8 +306,11 @@ class MQClientInstance(Reopenable):
             connection.add_close_callback(self._disconnected)
 
     def _disconnected(self, connection: Connection) -> None:
-        """Reconnect with a heartbeat: the broker tells other members to take over the queues of a lost client."""
-        if self.roles.consumers and connection.address in self._addresses:
+        """Reconnect with a heartbeat: the broker tells other members to take over the queues of a lost client.
+
+        Nor does it ask a client about transactions whose connection is gone.
+        """
+        if self.roles.are_needed and connection.address in self._addresses:
             self.heartbeats.send_soon()
 
     def _route_changed(self, topic: str) -> None:

@@ -6,7 +6,7 @@ Plays the part of MQProducerInner, MQConsumerInner and of the two tables in MQCl
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from rocketpy.errors import ConfigError
 from rocketpy.wire.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
@@ -14,8 +14,18 @@ from rocketpy.wire.bodies.heartbeat import ConsumerData, HeartbeatData, Producer
 if TYPE_CHECKING:
     from rocketpy.message import MessageExt, MessageQueue
     from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+    from rocketpy.wire.headers.transaction import CheckTransactionStateRequestHeader
 
-__all__ = ["ConsumerRole", "Driven", "DrivenRole", "ProducerRole", "Role", "RoleTable"]
+__all__ = [
+    "AskedRole",
+    "ConsumerRole",
+    "Driven",
+    "DrivenRole",
+    "ProducerRole",
+    "Role",
+    "RoleTable",
+    "TransactionQuestion",
+]
 
 
 class Role(Protocol):
@@ -32,6 +42,33 @@ class Role(Protocol):
 
 class ProducerRole(Role, Protocol):
     """A producer."""
+
+
+class TransactionQuestion(NamedTuple):
+    """A broker asks how a transaction has ended.
+
+    Attributes:
+        address: of the broker.
+        header: the place of the half message, which the answer names.
+        message: the message.
+    """
+
+    address: str
+    header: CheckTransactionStateRequestHeader
+    message: MessageExt
+
+
+@runtime_checkable
+class AskedRole(Protocol):
+    """A producer that brokers ask how transactions have ended. Producers without this method are not asked."""
+
+    def topics(self) -> Iterable[str]:
+        """The topics whose routes the client must keep fresh, so that their brokers know the producer."""
+        ...
+
+    def on_check(self, question: TransactionQuestion) -> None:
+        """A broker asks. Must not wait."""
+        ...
 
 
 class ConsumerRole(Role, Protocol):
@@ -121,8 +158,15 @@ class RoleTable:
         yield from list(self.consumers.values())
 
     def topics(self) -> set[str]:
-        """Every topic that a consumer needs."""
-        return {topic for role in self.consumers.values() for topic in role.topics()}
+        """Every topic that a consumer needs, or a producer that is asked about transactions."""
+        roles: list[object] = list(self.producers.values())
+        consumed = {topic for role in self.consumers.values() for topic in role.topics()}
+        return consumed.union(*(role.topics() for role in roles if isinstance(role, AskedRole)))
+
+    @property
+    def are_needed(self) -> bool:
+        """Whether brokers must know this client although it does nothing just now: it consumes, or may be asked."""
+        return bool(self.consumers) or any(isinstance(role, AskedRole) for role in self.producers.values())
 
     def heartbeat(self, client_id: str) -> HeartbeatData | None:
         """The body of a heartbeat, None if there are no roles."""

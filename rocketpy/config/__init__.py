@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rocketpy.config.producer import ProducerConfig
     from rocketpy.config.pull_consumer import PullConsumerConfig
     from rocketpy.config.push_consumer import PushConsumerConfig
+    from rocketpy.config.transaction_producer import TransactionProducerConfig
 
 __all__ = [
     "ClientConfig",
@@ -25,6 +26,7 @@ __all__ = [
     "ProducerConfig",
     "PullConsumerConfig",
     "PushConsumerConfig",
+    "TransactionProducerConfig",
     "parse_addresses",
 ]
 
@@ -35,6 +37,7 @@ _HOME_OF = {
     "ProducerConfig": "producer",
     "PullConsumerConfig": "pull_consumer",
     "PushConsumerConfig": "push_consumer",
+    "TransactionProducerConfig": "transaction_producer",
     "parse_addresses": "client",
 }
 """Where the names live: who only sends does not load the settings of consumers."""

@@ -1,8 +1,8 @@
 """The settings of Java's clients: their names here, and why some do not exist here. Pure.
 
 Used by the documentation, by tests, and to give advice when someone uses one of Java's names; otherwise it is not
-loaded. Covers ClientConfig, DefaultMQProducer, DefaultMQPushConsumer, DefaultLitePullConsumer and DefaultMQPullConsumer
-of 4.9.7 and 5.3.3.
+loaded. Covers ClientConfig, DefaultMQProducer, TransactionMQProducer, DefaultMQPushConsumer, DefaultLitePullConsumer
+and DefaultMQPullConsumer of 4.9.7 and 5.3.3.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rocketpy.config.lite_pull_consumer import LitePullConsumerConfig
 from rocketpy.config.producer import ProducerConfig
 from rocketpy.config.pull_consumer import PullConsumerConfig
 from rocketpy.config.push_consumer import PushConsumerConfig
+from rocketpy.config.transaction_producer import TransactionProducerConfig
 
 __all__ = [
     "CONFIGS",
@@ -29,7 +30,14 @@ __all__ = [
     "fields_by_java_name",
 ]
 
-CONFIGS = (ClientConfig, ProducerConfig, PushConsumerConfig, LitePullConsumerConfig, PullConsumerConfig)
+CONFIGS = (
+    ClientConfig,
+    ProducerConfig,
+    TransactionProducerConfig,
+    PushConsumerConfig,
+    LitePullConsumerConfig,
+    PullConsumerConfig,
+)
 
 _REASONS = {
     "a part of the object, not a setting": """
@@ -55,7 +63,11 @@ _REASONS = {
         enableHeartbeatChannelEventListener useHeartbeatV2
     """,
     "requests carry no such flag": "enableStreamRequestType unitMode",
-    "routes are fetched at the first send": "topics",
+    "routes are fetched at the first send; TransactionProducer takes topics to fetch before": "topics",
+    "arguments of TransactionProducer, not settings: checker and executor": """
+        transactionCheckListener transactionListener
+    """,
+    "check_thread_pool_max_size workers are there from the start": "checkThreadPoolMinSize executorService",
     "messages are sent in batches if a list is passed, never by waiting for more": """
         autoBatch batchMaxBytes batchMaxDelayMs produceAccumulator totalBatchMaxBytes
     """,
@@ -99,6 +111,7 @@ OTHER_DEFAULTS: Mapping[str, str] = {
     "allocateMessageQueueStrategy": "the same strategy, by name",
     "awaitTerminationMillisWhenShutdown": "listeners get 10 s to finish; Java does not wait for them",
     "backPressureForAsyncSendNum": "1024, as in later releases: 10,000 waiting messages gain nothing",
+    "checkThreadPoolMaxSize": "4, so that one checker that takes long does not hold up all others",
     "clientIP": "looked up when a client starts",
     "consumeTimestamp": "counted from when a consumer starts, not from when its settings are made",
     "consumerGroup": "required: with a default name, unrelated programs would share a group",

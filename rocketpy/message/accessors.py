@@ -55,6 +55,11 @@ class PropertyAccessors:
         return split_keys(self.properties.get(PropertyName.KEYS))
 
     @property
+    def transaction_id(self) -> str | None:
+        """The id of the transaction that it is sent in, which is its own unique id; None while it has none."""
+        return self.properties.get(PropertyName.UNIQUE_KEY)
+
+    @property
     def sharding_key(self) -> str | None:
         """Messages with equal sharding keys go to one queue."""
         return self.properties.get(PropertyName.SHARDING_KEY)

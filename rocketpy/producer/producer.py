@@ -8,7 +8,7 @@ from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import trio
 
@@ -42,7 +42,6 @@ __all__ = ["Producer"]
 logger = get_logger(__name__)
 
 
-@final
 class Producer(Reopenable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
@@ -59,6 +58,8 @@ class Producer(Reopenable):
         ConfigError: a setting cannot be used.
     """
 
+    _settings: ClassVar[type[ProducerConfig]] = ProducerConfig
+
     def __init__(
         self,
         group: str | None = None,
@@ -72,13 +73,14 @@ class Producer(Reopenable):
         if group is not None:
             fields["group"] = group
         check_shared(client, network)
-        self.config = ProducerConfig.of(config if config is not None or client is None else client.config, **fields)
+        self.config = self._settings.of(config if config is not None or client is None else client.config, **fields)
         self._owns_client = client is None
         self._network = network
         self.client = MQClientInstance(self.config, network=network) if client is None else client
         self._lifecycle = Lifecycle(f"producer {self.config.group}")
         self._core = SendCore(self.client, self.config)
-        self._preparer = Preparer(self.config, _unique_ids(self.client))
+        self._unique_ids = _unique_ids(self.client)
+        self._preparer = Preparer(self.config, self._unique_ids)
         self._under_way = 0
         self._idle = trio.Event()
         self._stack: AsyncExitStack | None = None
@@ -90,7 +92,7 @@ class Producer(Reopenable):
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<Producer {self.config.group} {self._lifecycle.state.value}>"
+        return f"<{type(self).__name__} {self.config.group} {self._lifecycle.state.value}>"
 
     def reopen(self) -> Self:
         """In the child of a fork, make it as new: ``async with producer.reopen():``. A shared client goes first.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         ProducerConfig,
         PullConsumerConfig,
         PushConsumerConfig,
+        TransactionProducerConfig,
     )
     from rocketpy.consumer.dead_letters import DeadLetterReplay
     from rocketpy.consumer.lite.status import LitePullConsumerStatistics, LitePullConsumerStatus
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
         AllocateRequest,
     )
     from rocketpy.message import Message, MessageExt, MessageQueue
+    from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
+        LocalTransactionState,
         MessageModel,
         PullResult,
         PullStatus,
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
         SendResult,
         SendStatus,
         Suspend,
+        TransactionSendResult,
     )
     from rocketpy.sync.client import MQClientInstance
     from rocketpy.sync.consumer import PushConsumer
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from rocketpy.sync.lite_pull import LitePullConsumer
     from rocketpy.sync.producer import Producer
     from rocketpy.sync.pull_consumer import PullConsumer
+    from rocketpy.sync.transactions import TransactionProducer
 
 __all__ = [
     "AllocateAveragely",
@@ -62,6 +67,7 @@ __all__ = [
     "AllocateConsistentHash",
     "AllocateMachineRoomNearby",
     "AllocateRequest",
+    "ChecksStatistics",
     "ClientConfig",
     "ConsumeFromWhere",
     "ConsumeResult",
@@ -72,6 +78,7 @@ __all__ = [
     "LitePullConsumerStatistics",
     "LitePullConsumerStatus",
     "LocalFileOffsetStore",
+    "LocalTransactionState",
     "LockStatus",
     "MQClientInstance",
     "Message",
@@ -96,6 +103,9 @@ __all__ = [
     "SendStatus",
     "Suspend",
     "TopicRates",
+    "TransactionProducer",
+    "TransactionProducerConfig",
+    "TransactionSendResult",
     "replay_dead_letters",
 ]
 
@@ -106,6 +116,7 @@ _HOMES = {
     "rocketpy.sync.dead_letters": ("replay_dead_letters",),
     "rocketpy.sync.producer": ("Producer",),
     "rocketpy.sync.pull_consumer": ("PullConsumer",),
+    "rocketpy.sync.transactions": ("TransactionProducer",),
 }
 """Where the names live that are this surface's own; the others are those of `rocketpy`. They load on first use."""
 

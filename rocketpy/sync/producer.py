@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from rocketpy.client.lifecycle import forks
 from rocketpy.client.sharing import trio_client_of
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["Producer"]
 
 
-@final
 class Producer(Lifetime[TrioProducer]):
     """Sends messages: ``with rocketpy.sync.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
@@ -55,7 +54,7 @@ class Producer(Lifetime[TrioProducer]):
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
-        inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
+        inner = self._make_inner(group, config=config, client=shared, network=network, **fields)
         super().__init__(inner, needs=client, client=inner.client)
         settings = inner.config
         self._gate = Gate(settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size)
@@ -64,6 +63,10 @@ class Producer(Lifetime[TrioProducer]):
         self._failures = Failures(settings.group)
         self._under_way = UnderWay(settings, self._gate, self._direct, self._callbacks)
         self._surroundings = Surroundings(self._direct.flush, self._callbacks, self._failures, forks())
+
+    def _make_inner(self, group: str | None, **arguments: Any) -> TrioProducer:
+        """The producer behind this one."""
+        return TrioProducer(group, **arguments)
 
     @property
     def config(self) -> ProducerConfig:

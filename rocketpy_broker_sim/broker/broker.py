@@ -33,6 +33,8 @@ from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
+from rocketpy_broker_sim.broker.subsystems.transactions import Transactions
+from rocketpy_broker_sim.broker.transactions.half import HalfStage
 from rocketpy_broker_sim.broker.views import (
     BrokerAdminView,
     CallView,
@@ -50,6 +52,7 @@ from rocketpy_broker_sim.broker.views import (
     SendView,
     StatsView,
     TopicAdminView,
+    TransactionView,
     Views,
 )
 from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, MemoryBudget
@@ -95,6 +98,7 @@ class Broker:
         delays: Delivers what was put aside.
         tables: Topics, groups and offsets.
         filters: Who filters by properties.
+        transactions: Knows which transactions have ended, and asks about the others.
         saving: Writes the tables.
         counting: Counts messages.
         clients: Who is connected.
@@ -129,6 +133,7 @@ class Broker:
             self.delays,
             self.tables,
             self.filters,
+            self.transactions,
             self.saving,
             self.counting,
             self.clients,
@@ -145,6 +150,7 @@ class Broker:
         self.tables = Tables(config, storage, storing.store, self.memory)
         self.delays = Delays(config, storage, storing, self.tables.topics)
         self.filters = Filters(config, storage, storing, self.memory)
+        self.transactions = Transactions(config, storage, storing, self.tables, lambda: self.identity.store_host)
         self.saving = Saving(config, (storing, self.delays, self.tables, self.filters))
         self.counting = Counting(statistics, storing)
 
@@ -153,6 +159,7 @@ class Broker:
         config, turn, topics = self.config, self.storing.turn, self.tables.topics
         gone = self.filters.table.unregister
         self.clients = Clients(config, self.slices, self.memory.account(MEMBERSHIP), self.memory, gone)
+        self.transactions.let_ask(self.clients.producers)
         self.pulls = Pulls(config, self._resume, turn, topics, self.memory.account(HELD_PULLS))
         behind = self._stages()
         asked = ChecksView(config, self.identity, topics, self.tables.groups, self.clients.locks)
@@ -175,6 +182,7 @@ class Broker:
     def _stages(self) -> dict[Place, Stage]:
         """The stages of the put pipeline behind the checks."""
         return {
+            Place.HALF_MESSAGE: HalfStage(self.storing.queue_refusal),
             Place.DELAY_LEVEL: DelayStage(self.delays.level_count, self.storing.queue_refusal),
             Place.STORE: StoreStage(self.storing.place, self.config),
         }
@@ -190,6 +198,7 @@ class Broker:
         return Views(
             send=SendView(identity, store, turn, pipeline, checks, self.storing.refusal, self.slices),
             send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
+            transactions=TransactionView(config, identity, store, turn, pipeline, self.transactions.ledger),
             pull=PullView(
                 config,
                 store,

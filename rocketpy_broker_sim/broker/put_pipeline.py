@@ -33,12 +33,12 @@ class Place(enum.IntEnum):
     CHECKS = 1
     """May it be sent at all, and where to: topic, queue and properties; a retry that is one too many goes to the dead
     letters."""
-    TIMER = 2
+    HALF_MESSAGE = 2
+    """The first half of a transaction goes to where it waits for the second. It is delayed when it is committed."""
+    TIMER = 3
     """A message with a moment of its own goes to the timer. Nothing stands here yet: the checks refuse it."""
-    DELAY_LEVEL = 3
+    DELAY_LEVEL = 4
     """A message with a delay level goes to the schedule topic."""
-    HALF_MESSAGE = 4
-    """The first half of a transaction goes to where it waits for the second. Nothing stands here yet: likewise."""
     STORE = 5
     """It gets its place in queue and log."""
 

@@ -21,6 +21,7 @@ from rocketpy_broker_sim.broker.processors import (
     client_manage,
     consume_stats,
     consumer_manage,
+    end_transaction,
     locks,
     pull,
     query,
@@ -62,6 +63,8 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.UNREGISTER_CLIENT: _on(lambda v: v.client_manage, client_manage.unregister_client, "client"),
     RequestCode.CHECK_CLIENT_CONFIG: _on(lambda v: v.client_manage, client_manage.check_client_config, "client"),
     RequestCode.CONSUMER_SEND_MSG_BACK: _on(lambda v: v.send_back, send_back.send_back, "send"),
+    RequestCode.END_TRANSACTION: _on(lambda v: v.transactions, end_transaction.end_transaction, "end transaction"),
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: _on(lambda v: v.transactions, end_transaction.resume_check, "admin"),
     RequestCode.QUERY_MESSAGE: _on(lambda v: v.query, query.query_message, "query"),
     RequestCode.VIEW_MESSAGE_BY_ID: _on(lambda v: v.query, query.view_message, "query"),
     # where groups stand

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import MessageDecodeError, StoreError
 from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import CURRENT_VERSION
-from rocketpy.wire.names import SCHEDULE_TOPIC
+from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.record import read_head
 from rocketpy_broker_sim.broker.delay import queue_of_level
+from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
 from rocketpy_broker_sim.broker.waiter_index import Reason
 from rocketpy_broker_sim.config import MASTER_ID
 from rocketpy_broker_sim.store.log import commit_log
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.schedule import ScheduleService
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics, Totals
     from rocketpy_broker_sim.broker.subsystem import Subsystem
+    from rocketpy_broker_sim.broker.transactions.ledger import Ledger
     from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.broker.write_conditions import WriteConditions
     from rocketpy_broker_sim.config import BrokerConfig
@@ -39,6 +41,7 @@ __all__ = [
     "measures_of_messages",
     "measures_of_puts",
     "measures_of_store",
+    "measures_of_transactions",
     "measures_of_waiters",
     "runtime_info",
 ]
@@ -204,6 +207,21 @@ def measures_of_delays(schedule: ScheduleService, store: MessageStore) -> dict[s
     return {
         f"scheduleMessageOffset_{level}": f"{offset},{store.max_offset(SCHEDULE_TOPIC, queue_of_level(level))}"
         for level, offset in schedule.progress().items()
+    }
+
+
+def measures_of_transactions(ledger: Ledger, store: MessageStore) -> dict[str, str]:
+    """How many transactions are open, what became of the others since the start, and the questions; keys of ours."""
+    end = store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
+    return {
+        "openTransactions": str(sum(ledger.metrics.counts().values())),
+        "halfMessageOffset": f"{ledger.window.base},{end}",
+        "transactionsCommitted": str(ledger.commits),
+        "transactionsRolledBack": str(ledger.rollbacks),
+        "transactionsDiscarded": str(ledger.discarded),
+        "transactionChecks": str(ledger.asked),
+        "transactionChecksWithoutProducer": str(ledger.nobody_to_ask),
+        "transactionEndsToWrite": str(len(ledger.pending)),
     }
 
 

@@ -30,6 +30,7 @@ from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES, RefusedBat
 from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level
 from rocketpy_broker_sim.broker.put_pipeline import step
 from rocketpy_broker_sim.broker.putting import packed_address
+from rocketpy_broker_sim.broker.transactions.half import is_half
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def _fill(
     for name in _OURS:
         properties.pop(name, None)
     properties.update(broker.identity.added_property_map)
-    _refuse_what_is_missing(broker, properties)
+    _refuse_by_properties(broker, message, properties)
     if message.topic.startswith(RETRY_PREFIX):
         _redirect_dead_letter(broker, header, put, message, properties)
     level = delay_level(properties)
@@ -204,11 +205,12 @@ def _joined(text: str, more: str) -> str:
     return text + more if not text or text[-1] == "\x02" else f"{text}\x02{more}"
 
 
-def _refuse_what_is_missing(broker: ChecksView, properties: dict[str, str]) -> None:
-    """Refuse what would be stored and then never do what the client means by it."""
-    if properties.get(PropertyName.TRANSACTION_PREPARED, "").lower() == "true":
-        remark = f"sending transaction messages to the broker {broker.config.broker_name} is forbidden"
-        _refuse(ResponseCode.NO_PERMISSION, remark)
+def _refuse_by_properties(broker: ChecksView, message: IncomingMessage, properties: dict[str, str]) -> None:
+    """Refuse transactions where the settings say so, and what would never do what the client means by it."""
+    config = broker.config
+    if config.reject_transaction_message and is_half(properties, message.topic, message.reconsume_times):
+        where = config.broker_ip1 or config.broker_name
+        _refuse(ResponseCode.NO_PERMISSION, f"the broker[{where}] sending transaction message is forbidden")
     if PropertyName.INNER_NUM in properties:
         _refuse(ResponseCode.MESSAGE_ILLEGAL, "the message says it is a batch stored as one, and is none")
 

@@ -44,6 +44,7 @@ LARGE = 16 * 1024
 MOST_GATHERED = 128 * 1024
 """Bytes of the bodies of a run."""
 Listener = Callable[["Arrival"], object]
+Outcome = Callable[["StoreError | None"], object]
 
 
 class RunProcessor:
@@ -96,6 +97,7 @@ class Turn:
         self._replies: list[Replies] = []
         self._arrivals: list[Arrival] = []
         self._listeners: list[Listener] = []
+        self._outcomes: list[Outcome] = []
         self._is_behind = False
         self._behind = trio.lowlevel.ParkingLot()
         self._position = NOTHING_PUT
@@ -204,6 +206,10 @@ class Turn:
         """Call a plain function with every arrival, from now on."""
         self._listeners.append(listener)
 
+    def on_outcome(self, hear: Outcome) -> None:
+        """Call a plain function, from now on, when what was put has been written, or with why it could not be."""
+        self._outcomes.append(hear)
+
     # --- when they are done ---
 
     def finish(self) -> None:
@@ -232,6 +238,8 @@ class Turn:
         """Write what was put, and let the answers go that depend on it; what failed, if anything did."""
         puts, self._puts = self._puts, 0
         failure = self._commit()
+        for hear in self._outcomes:
+            hear(failure)
         waiting = self._send(failure)
         if failure is not None:
             self._times.failed += puts

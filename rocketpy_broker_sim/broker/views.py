@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.tables.producers import ProducerTable
     from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
+    from rocketpy_broker_sim.broker.transactions.ledger import Ledger
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.config import BrokerConfig
@@ -56,6 +57,7 @@ __all__ = [
     "SendView",
     "StatsView",
     "TopicAdminView",
+    "TransactionView",
     "Views",
 ]
 
@@ -129,6 +131,22 @@ class SendBackView(NamedTuple):
     groups: SubscriptionGroupTable
     turn: Turn
     pipeline: PutPipeline
+
+
+class TransactionView(NamedTuple):
+    """END_TRANSACTION, and what was set aside.
+
+    Attributes:
+        pipeline: Leads messages into the store.
+        ledger: Knows which transactions have ended.
+    """
+
+    config: BrokerConfig
+    identity: Identity
+    store: MessageStore
+    turn: Turn
+    pipeline: PutPipeline
+    ledger: Ledger
 
 
 class PullView(NamedTuple):
@@ -308,6 +326,7 @@ class Views(NamedTuple):
 
     send: SendView
     send_back: SendBackView
+    transactions: TransactionView
     pull: PullView
     query: QueryView
     queue_offset: QueueView

@@ -112,6 +112,22 @@ class BrokerConfig(Settings):
     delay_offset_update_version_step: int = count(200)
     """Number of deliveries after which the table of delay offsets gets a new version."""
 
+    # --- transactions ---
+    reject_transaction_message: bool = switch(False)
+    """Whether messages of transactions are refused."""
+    transaction_time_out: int = number(6000)
+    """Time for which a producer is not asked about a transaction, unless the message says another."""
+    transaction_check_interval: int = count(30_000)
+    """Time between two looks for transactions that have not ended."""
+    transaction_check_max: int = number(15)
+    """Number of times that a producer is asked; after that the transaction is set aside."""
+    transaction_op_batch_interval: int = number(3000)
+    """Time for which ends of transactions are gathered before they are written down together."""
+    transaction_op_msg_max_size: int = count(4096)
+    """Bytes of ends that are written down at once, without waiting for that time."""
+    transaction_metric_flush_interval: int = count(3000)
+    """Time between two writes of the number of open transactions."""
+
     # --- filters by properties ---
     enable_property_filter: bool = switch(False)
     """Whether consumers may subscribe by SQL92."""

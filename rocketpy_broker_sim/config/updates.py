@@ -43,15 +43,20 @@ BROKER_UPDATES: dict[str, tuple[int, int]] = {
     "notifyConsumerIdsChangedEnable": _SWITCH,
     "osPageCacheBusyTimeOutMills": _MILLIS,
     "rejectPullConsumerEnable": _SWITCH,
+    "rejectTransactionMessage": _SWITCH,
     "shortPollingTimeMills": _MILLIS,
     "slaveReadEnable": _SWITCH,
     "traceOn": _SWITCH,
+    "transactionCheckInterval": _PERIOD,
+    "transactionCheckMax": (0, 1_000_000),
+    "transactionTimeOut": _MILLIS,
     "useServerSideResetOffset": _SWITCH,
     "waitTimeMillsInAdminBrokerQueue": _MILLIS,
     "waitTimeMillsInHeartbeatQueue": _MILLIS,
     "waitTimeMillsInLitePullQueue": _MILLIS,
     "waitTimeMillsInPullQueue": _MILLIS,
     "waitTimeMillsInSendQueue": _MILLIS,
+    "waitTimeMillsInTransactionQueue": _MILLIS,
 }
 """Keys of a broker that may change, with the bounds of their values."""
 

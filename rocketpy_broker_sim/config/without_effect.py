@@ -27,9 +27,8 @@ _BOTH = {
 
 _BROKER = {
     "no request of this kind is taken here": """
-        ackMessageThreadPoolNums ackThreadPoolQueueCapacity endTransactionPoolQueueCapacity
-        endTransactionThreadPoolNums processReplyMessageThreadPoolNums replyThreadPoolQueueCapacity
-        waitTimeMillsInAckQueue waitTimeMillsInTransactionQueue
+        ackMessageThreadPoolNums ackThreadPoolQueueCapacity processReplyMessageThreadPoolNums
+        replyThreadPoolQueueCapacity waitTimeMillsInAckQueue
     """,
     "threads, buffers and limits of a JVM and of Netty": """
         asyncSendEnable enableFastChannelEventProcess enableNetWorkFlowControl highSpeedMode
@@ -90,10 +89,6 @@ _BROKER = {
         popPollingSize popResponseReturnActualRetryTopic popReviveMaxAttemptTimes popReviveMaxReturnSizePerRead
         retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval reviveMaxSlow reviveQueueNum
         reviveScanTime serverLoadBalancerEnable skipWhenCKRePutReachMaxTimes
-    """,
-    "there are no transactions here: half messages are refused": """
-        rejectTransactionMessage transactionCheckInterval transactionCheckMax transactionMetricFlushInterval
-        transactionOpBatchInterval transactionOpMsgMaxSize transactionTimeOut
     """,
     "there are no timer messages here: they are refused, delay levels work": """
         allowRecallWhenBrokerNotWriteable disappearTimeAfterStart mappedFileSizeTimerLog recallMessageEnable

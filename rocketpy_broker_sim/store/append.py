@@ -310,6 +310,8 @@ class MessageWriter:
             code = tags_code_of(properties)
         else:
             code = message.tags_code
+        if queue.is_half:
+            self._clock.mark(position, timestamp)
         unit = UNIT.pack(position, size, code)
         request = DispatchRequest(queue, offset, position, size, (code,), timestamp, sys_flag, (properties,), unit)
         self._log.add(record)

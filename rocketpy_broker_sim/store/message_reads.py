@@ -115,6 +115,15 @@ class MessageReads:
         with self._translated("searching a queue", queue.row.folder):
             return self._reader.offset_by_time(queue, timestamp, boundary)
 
+    def position(self, topic: str, queue_id: int, offset: int) -> int | None:
+        """Where the message at an offset stands in the log; None when it is not there."""
+        queue = self._queues.find((topic, queue_id))
+        if queue is None or not 0 <= offset < queue.max_offset:
+            return None
+        with self._translated("reading a queue", queue.row.folder):
+            unit = queue.unit(offset)
+        return None if unit is None else unit[0]
+
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """When the message at an offset was stored, ms; -1 when it is not there."""
         queue = self._queues.find((topic, queue_id))

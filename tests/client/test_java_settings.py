@@ -16,6 +16,7 @@ from rocketpy.config import (
     ProducerConfig,
     PullConsumerConfig,
     PushConsumerConfig,
+    TransactionProducerConfig,
 )
 from rocketpy.config.java import NOT_OF_CLASSES, NOT_THERE, NOT_THERE_OF, OTHER_DEFAULTS, advice, fields_by_java_name
 from rocketpy.errors import ConfigError
@@ -24,13 +25,14 @@ from tests.interop.config_keys import Key, read_golden
 CLASSES: dict[str, type[ClientConfig]] = {
     "ClientConfig": ClientConfig,
     "DefaultMQProducer": ProducerConfig,
+    "TransactionMQProducer": TransactionProducerConfig,
     "DefaultMQPushConsumer": PushConsumerConfig,
     "DefaultLitePullConsumer": LitePullConsumerConfig,
     "DefaultMQPullConsumer": PullConsumerConfig,
 }
 # Said of all clients by Java, and by us of the roles that it means something to.
 OF_ROLES = {
-    "sendLatencyEnable": {ProducerConfig},
+    "sendLatencyEnable": {ProducerConfig, TransactionProducerConfig},
     "pullTimeDelayMillsWhenException": {PushConsumerConfig, LitePullConsumerConfig, PullConsumerConfig},
 }
 

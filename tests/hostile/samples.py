@@ -46,6 +46,7 @@ _NUMBERS = {
     "queueId": "0",
     "sysFlag": "0",
     "brokerId": "0",
+    "commitOrRollback": "8",
 }
 
 

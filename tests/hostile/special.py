@@ -41,6 +41,15 @@ def _sends(code: RequestCode) -> Iterator[Attack]:
     yield Attack(name="a key of 32,000 letters", frames=with_properties(f"KEYS\x01{'x' * 32_000}\x02"))
     for level in ("-1", "0", "19", "2147483648", "9" * 30_000, "x"):
         yield Attack(name=f"delay level {level[:12]}", frames=with_properties(f"DELAY\x01{level}\x02"))
+    half = "TRAN_MSG\x01true\x02PGROUP\x01{}\x02UNIQ_KEY\x01{}\x02"
+    for name, properties in (
+        ("500 half messages", half.format("p", "u")),
+        ("500 half messages that nobody may ask about", half.format("p", "u") + f"CHECK_IMMUNITY_TIME_IN_SECONDS\x01{'9' * 18}\x02"),
+        ("500 half messages with long names", half.format("p" * 10_000, "u" * 20_000)),
+        ("500 half messages checked often", half.format("p", "u") + "TRANSACTION_CHECK_TIMES\x01999999\x02"),
+    ):
+        make = with_properties(properties)
+        yield Attack(name=name, frames=lambda make=make: [make()[0] for _ in range(500)])
 
 
 def _batches(code: RequestCode) -> Iterator[Attack]:
@@ -289,6 +298,21 @@ def _offsets(code: RequestCode) -> Iterator[Attack]:
     yield Attack(name="3,000 commits", frames=make)
 
 
+def _ends(code: RequestCode) -> Iterator[Attack]:
+    fields = small_fields(code)
+
+    def of(*ends: dict[str, str]) -> Callable[[], list[bytes]]:
+        return lambda: [request(code, fields | end) for end in ends]
+
+    places = [{"commitLogOffset": str(37 * n), "tranStateTableOffset": str(n)} for n in range(3_000)]
+    yield Attack(name="3,000 ends", frames=of(*places))
+    yield Attack(name="3,000 ends of one transaction", frames=of(*[places[0]] * 3_000))
+    for name, place in (("below zero", -1), ("of the largest number", 2**63 - 1), ("of the smallest number", -(2**63))):
+        yield Attack(name=f"offsets {name}", frames=of(dict.fromkeys(places[0], str(place))))
+    ids = ("transactionId", "msgId", "producerGroup")
+    yield Attack(name="names of 300 KiB", frames=of(dict.fromkeys(ids, "x" * (_ROOM // 4))))
+
+
 _SPECIAL: dict[RequestCode, Callable[[RequestCode], Iterator[Attack]]] = {
     RequestCode.SEND_MESSAGE: _sends,
     RequestCode.SEND_MESSAGE_V2: _sends,
@@ -304,4 +328,5 @@ _SPECIAL: dict[RequestCode, Callable[[RequestCode], Iterator[Attack]]] = {
     RequestCode.UPDATE_NAMESRV_CONFIG: _settings,
     RequestCode.PUT_KV_CONFIG: _texts,
     RequestCode.UPDATE_CONSUMER_OFFSET: _offsets,
+    RequestCode.END_TRANSACTION: _ends,
 }

@@ -30,6 +30,7 @@ CLASSES = (
     "common.ControllerConfig",
     "client.ClientConfig",
     "client.producer.DefaultMQProducer",
+    "client.producer.TransactionMQProducer",
     "client.consumer.DefaultMQPushConsumer",
     "client.consumer.DefaultLitePullConsumer",
     "client.consumer.DefaultMQPullConsumer",

@@ -136,6 +136,19 @@ def java_produce(
         return sent
 
 
+@contextmanager
+def java_transactions(
+    apache: Apache, namesrv: str, group: str, topic: str, bodies: Sequence[str] = (), **options: object
+) -> Iterator[Driver]:
+    """Run Apache's producer of transactions (`java/TransactionProducer.java`); it has sent when this yields."""
+    text = ",".join(bodies)
+    with running(
+        apache, "TransactionProducer", namesrv=namesrv, group=group, topic=topic, bodies=text, **options
+    ) as driver:
+        driver.wait("ready")
+        yield driver
+
+
 @dataclass
 class JavaPushConsumer(Driver):
     """Apache's push consumer with the messages it has printed."""

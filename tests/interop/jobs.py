@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.interop.apache import Apache
 
-MAINS = ("Producer", "PushConsumer", "LitePullConsumer", "PullConsumer")
+MAINS = ("Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "PullConsumer")
 HEAP = ("-Xmx512m",)
 
 T = TypeVar("T")

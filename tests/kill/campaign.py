@@ -18,6 +18,8 @@ from tests.kill.servers import Servers
 from tests.kill.telling import now
 
 PRODUCERS, LANES = 4, 4
+TRANSACTOR = "producer-transactions"
+"""The role that sends in transactions."""
 PAUSE_BETWEEN_SENDS = 0.0
 BOOT_SECONDS = 90.0
 HEAL_SECONDS = 35.0
@@ -91,11 +93,12 @@ class Campaign:
         for command in ("namesrv", "broker"):
             await self._start_server(command)
             await self._wait_ready()
-        await self._servers.create_topic()
+        await self._servers.create_topics()
         for role in MEMBERS:
             await self._start_client(role)
         for number in range(PRODUCERS):
             await self._start_client(f"producer-{number}")
+        await self._start_client(TRANSACTOR)
         await self._wait_ready()
         for number, cycle in enumerate(cycles, 1):
             await self._cycle(cycle)
@@ -120,7 +123,9 @@ class Campaign:
 
     async def _start_client(self, role: str) -> None:
         address = self._servers.name_server
-        if role.startswith("producer"):
+        if role == TRANSACTOR:
+            await self._start(role, ["tests.kill.transacting", address, role, self._servers.broker])
+        elif role.startswith("producer"):
             rest = [str(LANES), str(PAUSE_BETWEEN_SENDS)]
             await self._start(role, ["tests.kill.producing", address, role, *rest])
         else:
@@ -138,6 +143,8 @@ class Campaign:
         self._events.write(f"{child.name} {' '.join(words)}\n")
         if words[0] in ("send", "ok", "fail", "info"):
             self._history.note_send(words)
+        elif words[0] in ("half", "taken", "unsent", "unknown", "asked"):
+            self._history.note_transaction(words)
         elif words[0] in ("got", "bad"):
             self._history.note_delivery(child.name, words)
         elif words[0] == "done":
@@ -248,7 +255,7 @@ class Campaign:
         lanes = {
             f"{child.name}.{number}"
             for role, child in self._children.items()
-            if role.startswith("producer")
+            if role.startswith("producer") and role != TRANSACTOR
             for number in range(LANES)
         }
 

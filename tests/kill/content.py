@@ -13,8 +13,25 @@ if TYPE_CHECKING:
 
 TOPIC = "Killed"
 BROKER = "broker-a"
+TRANSACTED, TRANSACTORS = "Transacted", "transactors"
+"""A topic of messages that are sent in transactions, and their producer group."""
 QUEUES = 8
 SMALLEST, LARGEST = 256, 1024
+
+
+class State(Enum):
+    """What a producer says of a transaction."""
+
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    UNKNOWN = "unknown"
+
+
+def verdict_of(name: str) -> tuple[State, State]:
+    """What is said of the transaction of an id at first, and what when its producer is asked."""
+    number = hashlib.sha256(b"verdict" + name.encode()).digest()[0]
+    final = State.ROLLBACK if number % 3 == 0 else State.COMMIT
+    return (State.UNKNOWN if number % 5 == 0 else final), final
 
 
 class Way(Enum):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -50,6 +51,8 @@ class History:
         acked: How many sends were acknowledged.
         last_ack: When each lane had its last acknowledgement, ms.
         ended: When listeners of groups in order had done, ms, by the number of the delivery.
+        transactions: What is known of each half message: `half` (under way), `taken`, `unsent` or `unknown`.
+        asked: How often producers were asked about each.
     """
 
     def __init__(self) -> None:
@@ -60,6 +63,8 @@ class History:
         self.last_ack: dict[str, float] = {}
         self.ended: dict[int, float] = {}
         self.under_way: dict[str, float] = {}
+        self.transactions: dict[str, str] = {}
+        self.asked: Counter[str] = Counter()
         self._begun: dict[tuple[str, str, str, str], int] = {}
         self._watchers: list[Callable[[], None]] = []
 
@@ -76,6 +81,15 @@ class History:
             self.sends.append(Send(name, kind, began, at, int(words[3]), int(words[4]), words[5], words[6]))
         else:
             self.sends.append(Send(name, kind, began, at, reason=words[3]))
+        self._wake()
+
+    def note_transaction(self, words: list[str]) -> None:
+        """Take in a line of a producer of transactions."""
+        kind, name = words[:2]
+        if kind == "asked":
+            self.asked[name] += 1
+        else:
+            self.transactions[name] = kind
         self._wake()
 
     def note_delivery(self, consumer: str, words: list[str]) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 from rocketpy.producer import Producer
 from rocketpy_broker_sim.config import MessageStoreConfig, read_broker_properties
-from tests.kill.content import QUEUES, TOPIC
+from tests.kill.content import QUEUES, TOPIC, TRANSACTED
 
 LOG_FILE = 1024 * 1024
 QUEUE_FILE = 20 * 1000
 INDEX_SLOTS, INDEX_ENTRIES = 1_000, 8_000
 """Files so small that a run fills several of each kind."""
+CHECK_AFTER = 700
+"""Milliseconds after which producers are asked about a transaction; they may be dead for longer."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ class Servers:
             "flushDiskType": "SYNC_FLUSH",
             "flushConsumerOffsetInterval": 1_000,
             "cleanFileForciblyEnable": "false",
+            "transactionTimeOut": CHECK_AFTER,
+            "transactionCheckInterval": CHECK_AFTER,
+            "transactionCheckMax": 1_000_000,
             **self.settings,
         }
         text = "".join(f"{key}={value}\n" for key, value in settings.items())
@@ -71,7 +76,13 @@ class Servers:
         """What the broker's store is opened with."""
         return read_broker_properties((self.home / "broker.conf").read_text())[0].store
 
-    async def create_topic(self) -> None:
-        """Create the topic."""
+    @property
+    def broker(self) -> str:
+        """Where the broker listens."""
+        return f"127.0.0.1:{self.base_port + 2}"
+
+    async def create_topics(self) -> None:
+        """Create the topics."""
         async with Producer("kill-setup", namesrv=self.name_server) as producer:
-            await producer.create_topic(TOPIC, queues=QUEUES)
+            for topic in (TOPIC, TRANSACTED):
+                await producer.create_topic(topic, queues=QUEUES)

@@ -21,6 +21,8 @@ def table(outcome: Outcome, verdict: Verdict) -> str:
         ("unknown", kinds["info"]),
         ("failed before they left", kinds["fail"]),
         ("deliveries", len(history.deliveries)),
+        ("half messages taken", sum(kind == "taken" for kind in history.transactions.values())),
+        ("producers asked about transactions", sum(history.asked.values())),
         ("log", f"{verdict.log_bytes / 2**20:.1f} MiB in {verdict.files} files"),
         ("lost", verdict.of("I1", "I2", "I9")),
         ("order violations", verdict.of("I4", "I8", "I10")),

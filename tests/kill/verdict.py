@@ -12,7 +12,7 @@ from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests import checker
 from tests.checker import Line, Observation, Outcome, Seen, Violation, check, check_enough
-from tests.kill import deliveries, store_check
+from tests.kill import deliveries, store_check, transactions
 from tests.kill.campaign import Outcome as RunOutcome
 from tests.kill.content import BROKER, GROUPS, QUEUES, TOPIC, body_of, is_whole, name_of, tag_of
 from tests.kill.history import History, Send
@@ -42,6 +42,7 @@ def judge(servers: Servers, outcome: RunOutcome) -> Verdict:
     sends = _sends(history)
     found = check(checker.History(sends, observations, once=False))
     found += [*deliveries.judge(history, sends, stored.committed), *check_enough(sends)]
+    found += transactions.judge(servers, history)
     files = len(list(servers.store.glob("commitlog/*")))
     return Verdict(found, outcome.stuck, log_bytes, files)
 

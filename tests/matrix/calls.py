@@ -1,4 +1,4 @@
-"""The public calls of the five classes on the three surfaces, as functions of a world. Every name is in a table."""
+"""The public calls of the six classes on the three surfaces, as functions of a world. Every name is in a table."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import attrs
 
 from rocketpy import ClientClosedError, RequestTimeoutError
 from rocketpy.message import Message
+from rocketpy.results import LocalTransactionState
 
 __all__ = ["CALLS", "CLASSES", "FUNCTIONS", "NOT_CALLS", "SURFACES", "Call", "calls_of", "public"]
 
 SURFACES = ("trio", "asyncio", "blocking")
 NO_BLOCK = ("asyncio", "blocking")
 """Where an object can be closed otherwise than by the end of its block."""
-CLASSES = ("Producer", "PushConsumer", "LitePullConsumer", "PullConsumer", "MQClientInstance")
+CLASSES = ("Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "PullConsumer", "MQClientInstance")
 FUNCTIONS = ("replay_dead_letters",)
 
 
@@ -41,6 +42,7 @@ class Call:
 
 _PUSH, _LITE, _PULL = ("consumer",), ("lite",), ("puller",)
 _ORDERED, _BROADCAST = ("ordered",), ("broadcast",)
+_TRANSACTIONS = ("transactions",)
 
 
 def one():
@@ -53,6 +55,14 @@ def _nothing(*_):
 
 async def _nothing_async(*_):
     pass
+
+
+def _committed(message, arg):
+    return LocalTransactionState.COMMIT
+
+
+async def _committed_async(message, arg):
+    return LocalTransactionState.COMMIT
 
 
 def _subscribed_and_not(world):
@@ -118,6 +128,28 @@ CALLS = {
     "Producer.reopen": Call(lambda w: w.producer.reopen(), refused=True),
     "Producer.close": Call(lambda w: w.close(w.producer), closes=True, surfaces=NO_BLOCK),
     "Producer.send, closed": Call(lambda w: w.closed_producer.send(one()), needs=("closed producer",), refused=True),
+    # TransactionProducer
+    "TransactionProducer.send_in_transaction": Call(
+        lambda w: w.transactions.send_in_transaction(one()), needs=_TRANSACTIONS
+    ),
+    "TransactionProducer.send_in_transaction, executor": Call(
+        lambda w: w.transactions.send_in_transaction(one(), _committed, "an argument"), needs=_TRANSACTIONS
+    ),
+    "TransactionProducer.send_in_transaction, async": Call(
+        lambda w: w.transactions.send_in_transaction(one(), _committed_async), needs=_TRANSACTIONS
+    ),
+    "TransactionProducer.check_statistics, is_open": Call(
+        lambda w: (w.transactions.check_statistics(), w.transactions.is_open, repr(w.transactions)),
+        needs=_TRANSACTIONS,
+    ),
+    "TransactionProducer.start": Call(_started("TransactionProducer")),
+    "TransactionProducer.start, a second time": Call(
+        lambda w: w.start(w.transactions), needs=_TRANSACTIONS, refused=True
+    ),
+    "TransactionProducer.reopen": Call(lambda w: w.transactions.reopen(), needs=_TRANSACTIONS, refused=True),
+    "TransactionProducer.close": Call(
+        lambda w: w.close(w.transactions), needs=_TRANSACTIONS, closes=True, surfaces=NO_BLOCK
+    ),
     # PushConsumer
     "PushConsumer.subscribe, plain": Call(lambda w: w.consumer.subscribe("Pulled", _nothing), needs=_PUSH),
     "PushConsumer.subscribe, async": Call(lambda w: w.consumer.subscribe("Pulled", _nothing_async), needs=_PUSH),
@@ -215,6 +247,9 @@ CALLS = {
 
 _IN_ITS_BLOCK = "left by the end of its block, in the task that entered it"
 _FOR_SURFACES = "what the other two surfaces are built on"
+_OF_PRODUCERS = dict.fromkeys(
+    ("config", "create_topic", "queues", "send", "send_batch", "send_many", "send_oneway"), "a producer's, tried there"
+)
 NOT_CALLS = {
     "trio": {
         "Producer": dict.fromkeys(
@@ -230,6 +265,25 @@ NOT_CALLS = {
             _FOR_SURFACES,
         )
         | {"close": _IN_ITS_BLOCK},
+        "TransactionProducer": dict.fromkeys(
+            (
+                "begin",
+                "check_open",
+                "checked_timeout",
+                "client_closing",
+                "end",
+                "ensure_route",
+                "in_checker",
+                "note_untold",
+                "on_route_changed",
+                "prepare_many",
+                "start_send",
+                "tell",
+            ),
+            _FOR_SURFACES,
+        )
+        | {name: why for name, why in _OF_PRODUCERS.items() if name != "config"}
+        | {"close": _IN_ITS_BLOCK, "on_check": "called by what brokers ask", "topics": "called by the heartbeat"},
         "PushConsumer": {
             "adopt": _FOR_SURFACES,
             "check_may_commit": _FOR_SURFACES,
@@ -280,8 +334,11 @@ NOT_CALLS = {
             "unregister_producer": "called by roles",
         },
     },
-    "asyncio": {"MQClientInstance": {"trio_client": _FOR_SURFACES}},
-    "blocking": {"MQClientInstance": {"trio_client": _FOR_SURFACES}},
+    "asyncio": {"MQClientInstance": {"trio_client": _FOR_SURFACES}, "TransactionProducer": _OF_PRODUCERS},
+    "blocking": {
+        "MQClientInstance": {"trio_client": _FOR_SURFACES},
+        "TransactionProducer": _OF_PRODUCERS | {"send_soon": "a producer's, tried there"},
+    },
 }
 """Public names that no user calls, each with the reason."""
 

@@ -16,6 +16,7 @@ import rocketpy.aio
 import rocketpy.sync
 from rocketpy import ConsumeFromWhere
 from rocketpy.message import Message, MessageQueue
+from rocketpy.results import LocalTransactionState
 from tests.matrix.casts import OF_PULL, PULL, PUSH, Users, hooks
 
 __all__ = ["WAYS", "AsyncWorld", "BlockingWorld", "Hook", "in_thread", "unique"]
@@ -62,7 +63,7 @@ class World:
         needs: the parts that run in it beside the client and the producer, each with its cast (see `casts`), "" for the
             usual one: "consumer", a push consumer of three topics; "ordered" and "broadcast", others of one topic;
             "lite", a lite pull consumer that has `pulled` assigned; "handed out", a message of its; "sharing", another
-            one that subscribes a topic; "puller"; "closed producer" and "closed consumer", which are closed.
+            one that subscribes a topic; "puller"; "transactions", a producer of them; "closed producer" and "closed consumer", which are closed.
         settings: of the producer.
     """
 
@@ -102,6 +103,8 @@ class World:
         """One that is not started."""
         if kind == "MQClientInstance":
             return self.module.MQClientInstance(namesrv=self.namesrv)
+        if kind == "TransactionProducer":
+            more = {"checker": committed} | more
         # A finaliser that closes a consumer may strike where its closing waits for: that takes so long, and no longer.
         if kind == "PushConsumer":
             more = {"await_termination": 2.0} | more
@@ -142,6 +145,9 @@ class World:
     def _make_puller(self, cast):
         return self.new("PullConsumer")
 
+    def _make_transactions(self, cast):
+        return self.new("TransactionProducer", executor=committed)
+
     def _make_closed_producer(self, cast):
         return self.new("Producer")
 
@@ -175,6 +181,11 @@ class World:
 
 def nothing(*_):
     pass
+
+
+def committed(*_):
+    """An executor of transactions, and a checker."""
+    return LocalTransactionState.COMMIT
 
 
 _used = {}

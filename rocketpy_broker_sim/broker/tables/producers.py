@@ -6,7 +6,7 @@ It is not stored: clients register again. Brokers ask these clients about the st
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
@@ -14,6 +14,7 @@ from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.tables.clients import Memberships
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Connection
     from rocketpy_broker_sim.broker.tables.clients import Channel, ClientChannel
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.serving.memory import Tally
@@ -37,6 +38,7 @@ class ProducerTable:
         self._clock = clock
         self._groups: dict[str, dict[Channel, ClientChannel]] = {}
         self._memberships = Memberships(config, tally)
+        self._turn = 0
 
     # --- asking ----------------------------------------------------------------------------------------
 
@@ -47,6 +49,17 @@ class ProducerTable:
     def clients(self, group: str) -> list[ClientChannel]:
         """The members with their connections."""
         return list(self._groups.get(group, {}).values())
+
+    def next_live(self, group: str) -> ClientChannel | None:
+        """A member that is connected and reads what it is sent, another one each time; None when there is none."""
+        clients = self.clients(group)
+        self._turn += 1
+        start = self._turn % len(clients) if clients else 0
+        for client in clients[start:] + clients[:start]:
+            connection = cast("Connection", client.channel)
+            if connection.is_open and not connection.is_full:
+                return client
+        return None
 
     def find_client(self, client_id: str) -> ClientChannel | None:
         """The client of that id, the one that connected last, whatever its group."""

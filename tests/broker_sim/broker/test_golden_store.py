@@ -17,6 +17,7 @@ from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.broker.kit import broker_and_client, settings
 from tests.broker_sim.broker.support import golden_file, golden_settings, golden_storage
 from tests.broker_sim.broker.test_consumer_manage import commit, query
+from tests.broker_sim.broker.transacting import COMMIT, end_fields, join, questions
 from tests.virtual_time import loop_time
 
 VERSIONS = ["5.3.3-clean", "5.3.3-killed", "4.9.7-clean"]
@@ -73,3 +74,22 @@ async def test_DL2_delayed_messages_of_apache_are_delivered_by_us(autojump_clock
                 1: 2,
                 5: 1,
             }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_TX2_open_transactions_of_apache_are_asked_about_by_us(autojump_clock: MockClock, version: str) -> None:
+    storage = golden_storage(version, "")
+    with wall_clock(loop_time(1_795_250_000_000)):  # half an hour after the broker was stopped
+        async with broker_and_client(storage=storage, **like_apache(version)) as (broker, client):
+            window = broker.transactions.ledger.window
+            assert list(window.open_offsets(7)) == [2, 5]
+            if version == "5.3.3-clean":
+                assert broker.runtime_info()["openTransactions"] == "2"
+            await join(client, "PG_TX")
+            await trio.sleep(31)
+            asked = [half for half, message in questions(client) if message.topic == "GS_TX"]
+            assert [half.offset for half in asked] == [7, 8]
+            end = end_fields(asked[0], COMMIT, producer_group="PG_TX", from_transaction_check=True)
+            assert (await client.ask(RequestCode.END_TRANSACTION, end)).code == 0
+            committed = decode_messages(broker.store.get("GS_TX", 0, 0, 32).records)
+            assert [message.keys for message in committed] == [("tx0",), ("tx3",), ("tx6",), ("tx2",)]

@@ -335,6 +335,7 @@ LANE_OF = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: "consumer",
     RequestCode.QUERY_CONSUMER_OFFSET: "consumer",
     RequestCode.UPDATE_CONSUMER_OFFSET: "consumer",
+    RequestCode.END_TRANSACTION: "end transaction",
 }
 
 

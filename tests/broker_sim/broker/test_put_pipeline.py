@@ -76,13 +76,13 @@ def test_stages_take_a_run_in_the_order_of_their_places() -> None:
     pipeline = PutPipeline({place: Noting(place.name, seen) for place in reversed(Place)})
     pipeline.take([put("A"), put("B")])
     assert seen == [(place.name, ["A", "B"]) for place in Place]
-    assert [place.name for place in Place] == ["CHECKS", "TIMER", "DELAY_LEVEL", "HALF_MESSAGE", "STORE"]
+    assert [place.name for place in Place] == ["CHECKS", "HALF_MESSAGE", "TIMER", "DELAY_LEVEL", "STORE"]
 
 
 def test_a_run_can_begin_behind_a_place() -> None:
     seen: list[tuple[str, list[str]]] = []
-    PutPipeline({place: Noting(place.name, seen) for place in Place}).take([put()], behind=Place.DELAY_LEVEL)
-    assert [name for name, _ in seen] == ["HALF_MESSAGE", "STORE"]
+    PutPipeline({place: Noting(place.name, seen) for place in Place}).take([put()], behind=Place.TIMER)
+    assert [name for name, _ in seen] == ["DELAY_LEVEL", "STORE"]
 
 
 @pytest.mark.parametrize("place", [Place.TIMER, Place.HALF_MESSAGE])

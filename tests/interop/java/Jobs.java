@@ -77,6 +77,9 @@ public final class Jobs {
                 case "Producer":
                     Producer.send(options, events);
                     break;
+                case "TransactionProducer":
+                    TransactionProducer.send(options, events, told::await);
+                    break;
                 case "PushConsumer":
                     PushConsumer.consume(options, events, told::await);
                     break;

@@ -1,0 +1,120 @@
+"""TransactionProducer for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast, final
+
+from rocketpy.aio.calls import LoopCaller
+from rocketpy.aio.producer import Producer
+from rocketpy.errors import RocketMQError
+from rocketpy.producer import TransactionProducer as TrioProducer
+from rocketpy.producer.local_half import EXECUTOR, NOT_OK, is_async, judged, raised
+from rocketpy.results import SendStatus
+
+if TYPE_CHECKING:
+    from rocketpy.aio.bridge import Bridge
+    from rocketpy.aio.client import MQClientInstance
+    from rocketpy.client.selection import QueueSelector
+    from rocketpy.config import ProducerConfig, TransactionProducerConfig
+    from rocketpy.message import Message, MessageQueue
+    from rocketpy.producer.checks import ChecksStatistics
+    from rocketpy.producer.local_half import Checker, Executor
+    from rocketpy.producer.transactions import End
+    from rocketpy.remoting.network import Network
+    from rocketpy.results import TransactionSendResult
+
+__all__ = ["TransactionProducer"]
+
+
+@final
+class TransactionProducer(Producer):
+    """Sends messages in transactions: ``async with rocketpy.aio.TransactionProducer("orders", checker=check) as p:``.
+
+    Arguments and methods are those of `rocketpy.TransactionProducer`. Async checkers and executors run in the loop in
+    which it was entered, plain ones in threads.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        checker: Checker,
+        executor: Executor | None = None,
+        config: ProducerConfig | None = None,
+        client: MQClientInstance | None = None,
+        network: Network | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(
+            group, config=config, client=client, network=network, checker=checker, executor=executor, **fields
+        )
+
+    def _make_inner(self, group: str | None, bridge: Bridge, **arguments: Any) -> TrioProducer:
+        return TrioProducer(group, async_caller=LoopCaller(bridge), **arguments)
+
+    @property
+    def _transactions(self) -> TrioProducer:
+        return cast("TrioProducer", self._inner)
+
+    @property
+    def config(self) -> TransactionProducerConfig:
+        """The settings."""
+        return self._transactions.config
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._transactions.in_checker
+
+    def check_statistics(self) -> ChecksStatistics:
+        """What has become of brokers' questions. See `rocketpy.TransactionProducer.check_statistics`."""
+        self._bridge.check()
+        return self._transactions.check_statistics()
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        executor: Executor | None = None,
+        arg: Any = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> TransactionSendResult:
+        """Send a message that consumers get only if a local transaction is committed.
+
+        See `rocketpy.TransactionProducer.send_in_transaction`. An async executor is awaited in the task of the caller.
+        """
+        self._bridge.check()
+        inner = self._transactions
+        half, chosen = inner.begin(message, executor)
+        sent = await self.send(half, queue=queue, selector=selector, arg=arg, timeout=timeout)
+        outcome = NOT_OK
+        if sent.status is SendStatus.SEND_OK:
+            try:
+                outcome = judged(EXECUTOR, await _execute(chosen, half, arg))
+            except Exception as exc:  # noqa: BLE001  the caller gets it with the result
+                outcome = raised(EXECUTOR, exc)
+        end = inner.end(half, sent, outcome)
+        await self._tell(end)
+        return end.result
+
+    async def _tell(self, end: End) -> None:
+        """Tell the broker, over a data connection where there is one."""
+        if end.command is None:
+            return
+        try:
+            connection = self._direct.nowait(end.address)
+            if connection is None:
+                await self._bridge.call(self._transactions.tell, end)
+            else:
+                connection.send_frame(end.frame(connection))
+        except RocketMQError as exc:
+            self._transactions.note_untold(end.result, exc)
+
+
+async def _execute(executor: Executor, half: Message, arg: Any) -> object:
+    """Do the local half of a transaction."""
+    if is_async(executor):
+        return await cast("Any", executor(half, arg))
+    return await asyncio.to_thread(executor, half, arg)

@@ -1,0 +1,140 @@
+"""Transactions, as they travel: the first half of a message, how it ended, and brokers' questions about it.
+
+Pure but for the requests: a half message is a copy of the user's with a few properties more, and its end is one request
+that nobody answers. Plays the part of the transaction half of DefaultMQProducerImpl, and of checkTransactionState in
+ClientRemotingProcessor.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+from rocketpy.client.roles import AskedRole, TransactionQuestion
+from rocketpy.errors import ConfigError, MessageDecodeError
+from rocketpy.logs import get_logger
+from rocketpy.message import Message, PropertyName
+from rocketpy.results import LocalTransactionState
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers.transaction import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
+from rocketpy.wire.message_codec import decode_messages
+from rocketpy.wire.message_id import decode_offset_message_id
+from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rocketpy.client.roles import RoleTable
+    from rocketpy.remoting.connection import Connection
+    from rocketpy.results import SendResult
+
+__all__ = ["answer_of", "end_command", "end_of", "half_of", "pass_questions_on"]
+
+log = get_logger(__name__)
+
+_FLAGS = {
+    LocalTransactionState.COMMIT: TRANSACTION_COMMIT,
+    LocalTransactionState.ROLLBACK: TRANSACTION_ROLLBACK,
+    LocalTransactionState.UNKNOWN: TRANSACTION_NONE,
+}
+_TIMES = (
+    PropertyName.DELAY,
+    PropertyName.TIMER_DELAY_SEC,
+    PropertyName.TIMER_DELAY_MS,
+    PropertyName.TIMER_DELIVER_MS,
+)
+
+
+def half_of(message: Message, group: str, unique_id: str) -> Message:
+    """The first half of a message: a copy with a unique id, which no try of a send changes.
+
+    Raises:
+        ConfigError: it may not be sent in a transaction.
+    """
+    if not isinstance(message, Message):
+        raise ConfigError(f"give a Message, not {message!r:.100}")
+    if any(name in message.properties for name in _TIMES):
+        raise ConfigError(
+            "a message in a transaction has neither a delay nor a time of delivery: it is delivered when the "
+            "transaction is committed"
+        )
+    half = copy.copy(message)
+    half.properties = {
+        **message.properties,
+        PropertyName.TRANSACTION_PREPARED: "true",
+        PropertyName.PRODUCER_GROUP: group,
+        PropertyName.UNIQUE_KEY: unique_id,
+    }
+    return half
+
+
+# --- the end -----------------------------------------------------------------------------------------------
+
+
+def end_of(
+    half: Message, result: SendResult, state: LocalTransactionState, group: str, broker_name: str
+) -> EndTransactionRequestHeader:
+    """What tells a broker how a transaction has ended.
+
+    Raises:
+        ConfigError: the broker's answer did not say where it has the half message.
+    """
+    return EndTransactionRequestHeader(
+        topic=half.topic,
+        producer_group=group,
+        tran_state_table_offset=result.queue_offset,
+        commit_log_offset=decode_offset_message_id(result.offset_message_id).offset,
+        commit_or_rollback=_FLAGS[state],
+        from_transaction_check=False,
+        msg_id=result.message_id,
+        transaction_id=result.transaction_id or result.message_id,
+        bname=broker_name,
+    )
+
+
+def answer_of(question: TransactionQuestion, state: LocalTransactionState, group: str) -> EndTransactionRequestHeader:
+    """The answer to a broker's question."""
+    asked, message = question.header, question.message
+    return EndTransactionRequestHeader(
+        topic=message.topic,
+        producer_group=group,
+        tran_state_table_offset=asked.tran_state_table_offset,
+        commit_log_offset=asked.commit_log_offset,
+        commit_or_rollback=_FLAGS[state],
+        from_transaction_check=True,
+        msg_id=message.message_id,
+        transaction_id=asked.transaction_id,
+        bname=asked.bname,
+    )
+
+
+def end_command(header: EndTransactionRequestHeader, remark: str | None = None) -> RemotingCommand:
+    """The request, which asks for no answer; a remark says why the state is not known."""
+    command = RemotingCommand.oneway(RequestCode.END_TRANSACTION, header.to_ext())
+    command.remark = remark
+    return command
+
+
+# --- questions -----------------------------------------------------------------------------------------------
+
+
+def pass_questions_on(roles: RoleTable) -> Callable[[Connection, RemotingCommand], None]:
+    """Make the processor that passes brokers' questions on to the producers of one client. They have no answer."""
+
+    def check_transaction_state(connection: Connection, request: RemotingCommand) -> None:
+        header = CheckTransactionStateRequestHeader.from_ext(request.ext_fields)
+        try:
+            message = next(iter(decode_messages(request.body)), None)
+        except MessageDecodeError as exc:
+            log.warning("%s asks about a transaction with a message that cannot be read: %s", connection.address, exc)
+            return
+        group = "" if message is None else message.properties.get(PropertyName.PRODUCER_GROUP, "")
+        role: object = roles.producers.get(group)
+        if message is None or not isinstance(role, AskedRole):
+            log.debug("%s asks about a transaction of the group %.256r, which is not ours", connection.address, group)
+        else:
+            message.broker_name = header.bname or ""
+            role.on_check(TransactionQuestion(connection.address, header, message))
+
+    return check_transaction_state

@@ -1,0 +1,191 @@
+"""Checks: answers brokers that ask how transactions have ended. So many checkers run at a time, and so many wait.
+
+A question that is asked again while the first is waiting or answered becomes one with it: the answer names the place
+that was told last. What cannot be kept is dropped, for the broker asks again. A checker that raises, or returns
+anything but a state, has said that it does not know: nothing is ever committed by mistake. One that hangs keeps one of
+the workers, and is told of in the log. Plays the part of checkTransactionState in DefaultMQProducerImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+import trio
+
+from rocketpy.client.api.call import oneway
+from rocketpy.client.transactions import answer_of, end_command
+from rocketpy.errors import RocketMQError
+from rocketpy.logs import Seldom, get_logger
+from rocketpy.producer.local_half import judged, raised
+
+if TYPE_CHECKING:
+    from rocketpy.client.roles import TransactionQuestion
+    from rocketpy.config import TransactionProducerConfig
+    from rocketpy.message import MessageExt
+    from rocketpy.producer.local_half import Checker, Outcome
+    from rocketpy.remoting.pool import ConnectionPool
+
+__all__ = ["CallChecker", "Checks", "ChecksStatistics"]
+
+log = get_logger(__name__)
+
+MOST_BYTES = 64 * 1024 * 1024
+"""Bytes of the messages that wait."""
+LONG = 30.0
+"""Seconds after which a checker that has not ended is told of in the log."""
+_ANSWER_WITHIN = 3.0
+_WHAT = "checker"
+
+CallChecker: TypeAlias = "Callable[[Checker, MessageExt], Awaitable[object]]"
+"""Calls a checker where users' code runs on this surface; raises what it raises."""
+
+
+@attrs.frozen
+class ChecksStatistics:
+    """What has become of brokers' questions since the producer was opened."""
+
+    waiting: int
+    """Questions that wait for a worker."""
+    running: int
+    """Checkers that run."""
+    answered: int
+    """Answers that were sent, those that say UNKNOWN among them."""
+    failed: int
+    """Calls of a checker that raised or returned no state."""
+    dropped: int
+    """Questions that were dropped because too many waited."""
+
+
+class _Check:
+    """A question, and where the answer goes."""
+
+    __slots__ = ("question", "size")
+
+    def __init__(self, question: TransactionQuestion) -> None:
+        self.question = question
+        self.size = question.message.store_size
+
+
+class Checks:
+    """The answers of one producer.
+
+    Args:
+        config: its settings.
+        pool: has the connections to brokers.
+        checker: the user's function.
+        call: calls it.
+    """
+
+    def __init__(
+        self, config: TransactionProducerConfig, pool: ConnectionPool, checker: Checker, call: CallChecker
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._checker = checker
+        self._call = call
+        self._waiting: dict[tuple[str, str], _Check] = {}
+        self._running: dict[tuple[str, str], _Check] = {}
+        self._bytes = 0
+        self._lot = trio.lowlevel.ParkingLot()
+        self._answered = self._failed = self._dropped = 0
+        self._seldom = Seldom(log, clock=trio.current_time)
+
+    def statistics(self) -> ChecksStatistics:
+        """Counters."""
+        return ChecksStatistics(len(self._waiting), len(self._running), self._answered, self._failed, self._dropped)
+
+    def take(self, question: TransactionQuestion) -> None:
+        """Keep a question for a worker. Does not wait."""
+        key = question.header.bname or question.address, question.message.message_id
+        known = self._running.get(key) or self._waiting.get(key)
+        if known is not None:
+            known.question = question
+            return
+        check = _Check(question)
+        if len(self._waiting) >= self._config.check_request_hold_max or self._bytes + check.size > MOST_BYTES:
+            self._dropped += 1
+            self._seldom.warning(
+                "full",
+                "group %s: a question of %s about a transaction is dropped, %d wait already",
+                self._config.group,
+                question.address,
+                len(self._waiting),
+            )
+            return
+        self._waiting[key] = check
+        self._bytes += check.size
+        self._lot.unpark()
+
+    async def run(self) -> None:
+        """Run the workers, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(self._config.check_thread_pool_max_size):
+                nursery.start_soon(self._work)
+            await self._watch()
+
+    async def _work(self) -> None:
+        while True:
+            while not self._waiting:
+                await self._lot.park()
+            key = next(iter(self._waiting))
+            check = self._running[key] = self._waiting.pop(key)
+            self._bytes -= check.size
+            try:
+                await self._answer(check, await self._outcome(check))
+            finally:
+                del self._running[key]
+
+    async def _outcome(self, check: _Check) -> Outcome:
+        """Ask the user's checker."""
+        message = check.question.message
+        try:
+            outcome = judged(_WHAT, await self._call(self._checker, message))
+        except (Exception, SystemExit) as exc:  # noqa: BLE001  whatever it raises, it does not know
+            outcome = raised(_WHAT, exc)
+        if outcome.problem is not None:
+            self._failed += 1
+            self._seldom.error(
+                ("checker", type(outcome.error)),
+                "group %s: the state of the transaction %s stays unknown: %s",
+                self._config.group,
+                message.message_id,
+                outcome.problem,
+                exc_info=outcome.error,
+            )
+        return outcome
+
+    async def _answer(self, check: _Check, outcome: Outcome) -> None:
+        question = check.question  # where the half message was said to stand last
+        command = end_command(answer_of(question, outcome.state, self._config.group), outcome.problem)
+        try:
+            await oneway(self._pool, question.address, command, timeout=_ANSWER_WITHIN)
+        except RocketMQError as exc:
+            self._seldom.warning(
+                question.address, "%s was not told how a transaction has ended: %s", question.address, exc
+            )
+        else:
+            self._answered += 1
+
+    async def _watch(self) -> None:
+        """Tell of checkers that do not end."""
+        told: set[int] = set()
+        since: dict[int, tuple[_Check, float]] = {}
+        while True:
+            await trio.sleep(LONG / 3)
+            now, running = trio.current_time(), {id(check): check for check in self._running.values()}
+            since = {number: since.get(number, (check, now)) for number, check in running.items()}
+            told &= since.keys()
+            for number, (check, began) in since.items():
+                if now - began >= LONG and number not in told:
+                    told.add(number)
+                    log.warning(
+                        "group %s: the checker has not ended for the transaction %s after %.0f s; %d of %d workers "
+                        "are at work",
+                        self._config.group,
+                        check.question.message.message_id,
+                        now - began,
+                        len(running),
+                        self._config.check_thread_pool_max_size,
+                    )

@@ -1,0 +1,264 @@
+"""TransactionProducer: sends messages that consumers get when a local transaction has been committed, on trio.
+
+Plays the part of TransactionMQProducer, and of sendMessageInTransaction in DefaultMQProducerImpl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, final
+
+from rocketpy.client.api.call import oneway
+from rocketpy.client.transactions import end_command, end_of, half_of
+from rocketpy.config import TransactionProducerConfig
+from rocketpy.errors import ConfigError, RocketMQError
+from rocketpy.logs import Seldom, get_logger
+from rocketpy.producer.checks import Checks
+from rocketpy.producer.local_half import (
+    EXECUTOR,
+    NOT_OK,
+    CheckerCalls,
+    call_in_this_loop,
+    checked_function,
+    judged,
+    raised,
+    run_here,
+)
+from rocketpy.producer.producer import Producer
+from rocketpy.results import SendStatus, TransactionSendResult
+from rocketpy.wire.serialize import encode_command
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.roles import TransactionQuestion
+    from rocketpy.client.selection import QueueSelector
+    from rocketpy.client.sending import RequestConnection
+    from rocketpy.config import ProducerConfig
+    from rocketpy.message import Message, MessageQueue
+    from rocketpy.producer.checks import ChecksStatistics
+    from rocketpy.producer.local_half import AsyncCaller, Checker, Executor, Outcome
+    from rocketpy.remoting.network import Network
+    from rocketpy.results import SendResult
+    from rocketpy.wire.command import RemotingCommand
+
+__all__ = ["End", "TransactionProducer"]
+
+logger = get_logger(__name__)
+
+
+class End(NamedTuple):
+    """How a transaction has ended, and who is to be told.
+
+    Attributes:
+        result: what the caller gets.
+        address: of the broker.
+        command: what tells it; None when it cannot be told, and will ask.
+    """
+
+    result: TransactionSendResult
+    address: str = ""
+    command: RemotingCommand | None = None
+
+    def frame(self, connection: RequestConnection) -> bytes:
+        """The command, encoded for a connection of any kind."""
+        command = self.command
+        assert command is not None
+        command.opaque, command.serialize_type = connection.next_opaque(), connection.serialize_type
+        for hook in connection.hooks:
+            hook.before_request(connection.address, command)
+        return encode_command(command)
+
+
+@final
+class TransactionProducer(Producer):
+    """Sends messages in transactions: ``async with rocketpy.TransactionProducer("orders", checker=check) as p:``.
+
+    It is a producer besides, with all its methods. Brokers know it from its first heartbeat on, and may ask it about
+    the transactions of every producer of its group, also of one that is gone.
+
+    Args:
+        group: name that the producers of one purpose share.
+        checker: called with a `MessageExt` whenever a broker asks how its transaction has ended; returns a
+            `LocalTransactionState`. Whatever else it returns or raises means UNKNOWN. A plain function runs in a
+            thread, an async one in the loop of the producer.
+        executor: does the local half of transactions whose `send_in_transaction` brings none of its own.
+        config: the settings; `group` and `fields` override them.
+        client: a client to share; without it the producer has one of its own.
+        network: where a client of its own gets its connections.
+        async_caller: calls async checkers; for other surfaces.
+        fields: settings by name, as in `TransactionProducerConfig`.
+
+    Raises:
+        ConfigError: a setting or a function cannot be used.
+    """
+
+    _settings: ClassVar[type[ProducerConfig]] = TransactionProducerConfig
+    config: TransactionProducerConfig
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        checker: Checker,
+        executor: Executor | None = None,
+        config: ProducerConfig | None = None,
+        client: MQClientInstance | None = None,
+        network: Network | None = None,
+        async_caller: AsyncCaller = call_in_this_loop,
+        **fields: Any,
+    ) -> None:
+        super().__init__(group, config=config, client=client, network=network, **fields)
+        self._made_with |= {"checker": checker, "executor": executor, "async_caller": async_caller}
+        self.checker = checked_function("checker", checker, 1)
+        self.executor = None if executor is None else checked_function(EXECUTOR, executor, 2)
+        self._call = CheckerCalls(self.config.group, self.config.check_thread_pool_max_size, async_caller)
+        self._checks: Checks | None = None
+        self._seldom = Seldom(logger)
+
+    async def __aenter__(self) -> Self:
+        """Open the producer. Raises as `Producer` does."""
+        self._checks = None
+        await super().__aenter__()
+        assert self._nursery is not None
+        self._checks = Checks(self.config, self.client.pool, self.checker, self._call)
+        self._nursery.start_soon(self._checks.run)
+        self._nursery.start_soon(self._become_known)
+        return self
+
+    async def _become_known(self) -> None:
+        """Find the brokers of the topics in the settings; heartbeats go to all that are known."""
+        for topic in self.config.topics:
+            try:
+                await self.client.routes.ensure(topic, timeout=self.config.send_timeout)
+            except RocketMQError as exc:
+                logger.warning("group %s: the brokers of %s are not known yet: %s", self.config.group, topic, exc)
+
+    # --- as brokers see it ----------------------------------------------------------------------------------
+
+    def topics(self) -> Iterable[str]:
+        """The topics whose brokers are to know the producer."""
+        return self.config.topics
+
+    def on_check(self, question: TransactionQuestion) -> None:
+        """Called by the client: a broker asks."""
+        if self._checks is not None and self._lifecycle.is_open:
+            self._checks.take(question)
+
+    @property
+    def in_checker(self) -> bool:
+        """Whether the code that runs was called by its checker."""
+        return self._call.is_here
+
+    def check_statistics(self) -> ChecksStatistics:
+        """What has become of brokers' questions.
+
+        Raises:
+            ClientClosedError: it is not open.
+        """
+        self.check_open()
+        assert self._checks is not None
+        return self._checks.statistics()
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        executor: Executor | None = None,
+        arg: Any = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> TransactionSendResult:
+        """Send a message that consumers get only if a local transaction is committed.
+
+        The message is stored where no consumer sees it. Then the executor does the local half and says how that has
+        ended, and the broker is told. When it does not hear of it, because the state is UNKNOWN or the producer dies,
+        it asks the checker of any producer of the group, after some seconds and then again and again.
+
+        A message that was stored, but not as safely as the broker is to store it, is rolled back, without the executor.
+        When this is cancelled the state stays unknown.
+
+        Args:
+            message: what to send; without a delay.
+            executor: does the local half: called with the message, whose `transaction_id` is set, and `arg`; returns a
+                `LocalTransactionState`. A plain function runs in a thread. The producer's when None.
+            arg: for the executor, and for a selector.
+            queue: where exactly, as in `send`.
+            selector: chooses the queue, as in `send`.
+            timeout: seconds for sending, `send_timeout` when None. The executor takes as long as it takes.
+
+        Returns:
+            What the broker was told; where the executor raised, that it is UNKNOWN, with the error.
+
+        Raises:
+            ConfigError: the message cannot be sent as it is, or there is no executor; nothing was sent.
+            RocketMQError: the message is not known to be stored, as in `send`; the executor was not called.
+        """
+        self._lifecycle.check_here()
+        half, executor = self.begin(message, executor)
+        sent = await self.send(half, queue=queue, selector=selector, arg=arg, timeout=timeout)
+        outcome = NOT_OK
+        if sent.status is SendStatus.SEND_OK:
+            try:
+                outcome = judged(EXECUTOR, await run_here(executor, half, arg))
+            except Exception as exc:  # noqa: BLE001  the caller gets it with the result
+                outcome = raised(EXECUTOR, exc)
+        end = self.end(half, sent, outcome)
+        await self.tell(end)
+        return end.result
+
+    def begin(self, message: Message, executor: Executor | None) -> tuple[Message, Executor]:
+        """The first half of a message, and what does the local half of its transaction. From any thread.
+
+        Raises:
+            ConfigError: the message cannot be sent in a transaction, or nothing does the local half.
+        """
+        chosen = self.executor if executor is None else checked_function(EXECUTOR, executor, 2)
+        if chosen is None:
+            raise ConfigError("there is no executor: give one to send_in_transaction, or to the producer")
+        return half_of(message, self.config.group, self._unique_ids.next()), chosen
+
+    def end(self, half: Message, sent: SendResult, outcome: Outcome) -> End:
+        """What follows the local half. From any thread."""
+        transaction_id, error = half.transaction_id or sent.message_id, outcome.error
+        result = TransactionSendResult(
+            sent, transaction_id, outcome.state, error if isinstance(error, Exception) else None
+        )
+        if outcome.problem is not None:
+            self._seldom.error(
+                ("executor", type(error)),
+                "group %s: the state of the transaction %s is unknown: %s",
+                self.config.group,
+                transaction_id,
+                outcome.problem,
+                exc_info=error,
+            )
+        try:
+            broker_name, address = self._core.target(sent.queue)
+            header = end_of(half, sent, outcome.state, self.config.group, broker_name)
+        except RocketMQError as exc:
+            self.note_untold(result, exc)
+            return End(result)
+        return End(result, address, end_command(header, outcome.problem))
+
+    async def tell(self, end: End) -> None:
+        """Tell a broker how a transaction has ended. When that fails, it will ask."""
+        if end.command is None:
+            return
+        try:
+            await oneway(self.client.pool, end.address, end.command, timeout=self.config.send_timeout)
+        except RocketMQError as exc:
+            self.note_untold(end.result, exc)
+
+    def note_untold(self, result: TransactionSendResult, exc: RocketMQError) -> None:
+        """Say that a broker does not know how a transaction has ended."""
+        self._seldom.warning(
+            "untold",
+            "group %s: the broker was not told that the transaction %s is %s, and will ask: %s",
+            self.config.group,
+            result.transaction_id,
+            result.local_state.value,
+            exc,
+        )

@@ -1,0 +1,117 @@
+"""TransactionProducer for blocking code. Any thread may use it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast, final
+
+from rocketpy.errors import RocketMQError
+from rocketpy.producer import TransactionProducer as TrioProducer
+from rocketpy.producer.local_half import EXECUTOR, NOT_OK, is_async, judged, raised
+from rocketpy.results import SendStatus
+from rocketpy.sync.calls import call_in_own_loop
+from rocketpy.sync.producer import Producer
+
+if TYPE_CHECKING:
+    from rocketpy.client.selection import QueueSelector
+    from rocketpy.config import ProducerConfig, TransactionProducerConfig
+    from rocketpy.message import Message, MessageQueue
+    from rocketpy.producer.checks import ChecksStatistics
+    from rocketpy.producer.local_half import Checker, Executor
+    from rocketpy.producer.transactions import End
+    from rocketpy.remoting.network import Network
+    from rocketpy.results import TransactionSendResult
+    from rocketpy.sync.client import MQClientInstance
+
+__all__ = ["TransactionProducer"]
+
+
+@final
+class TransactionProducer(Producer):
+    """Sends messages in transactions: ``with rocketpy.sync.TransactionProducer("orders", checker=check) as producer:``.
+
+    Arguments and methods are those of `rocketpy.TransactionProducer`, without `await`. Plain checkers run in threads of
+    their own, plain executors in the thread that sends; async ones each in a trio loop and thread of their own.
+    """
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        checker: Checker,
+        executor: Executor | None = None,
+        config: ProducerConfig | None = None,
+        client: MQClientInstance | None = None,
+        network: Network | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(
+            group, config=config, client=client, network=network, checker=checker, executor=executor, **fields
+        )
+
+    def _make_inner(self, group: str | None, **arguments: Any) -> TrioProducer:
+        return TrioProducer(group, async_caller=call_in_own_loop, **arguments)
+
+    @property
+    def _transactions(self) -> TrioProducer:
+        return cast("TrioProducer", self._inner)
+
+    @property
+    def config(self) -> TransactionProducerConfig:
+        """The settings."""
+        return self._transactions.config
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._transactions.in_checker
+
+    def check_statistics(self) -> ChecksStatistics:
+        """What has become of brokers' questions. See `rocketpy.TransactionProducer.check_statistics`."""
+        self._check_process()
+        return self._transactions.check_statistics()
+
+    def send_in_transaction(
+        self,
+        message: Message,
+        executor: Executor | None = None,
+        arg: Any = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> TransactionSendResult:
+        """Send a message that consumers get only if a local transaction is committed.
+
+        See `rocketpy.TransactionProducer.send_in_transaction`. A plain executor is called in the thread of the caller.
+        """
+        self._check_process()
+        inner = self._transactions
+        half, chosen = inner.begin(message, executor)
+        sent = self.send(half, queue=queue, selector=selector, arg=arg, timeout=timeout)
+        outcome = NOT_OK
+        if sent.status is SendStatus.SEND_OK:
+            try:
+                outcome = judged(EXECUTOR, self._execute(chosen, half, arg))
+            except Exception as exc:  # noqa: BLE001  the caller gets it with the result
+                outcome = raised(EXECUTOR, exc)
+        end = inner.end(half, sent, outcome)
+        self._tell(end)
+        return end.result
+
+    def _execute(self, executor: Executor, half: Message, arg: Any) -> object:
+        """Do the local half of a transaction."""
+        if is_async(executor):
+            return self._portal.call(call_in_own_loop, executor, (half, arg))
+        return executor(half, arg)
+
+    def _tell(self, end: End) -> None:
+        """Tell the broker, over a data connection where there is one."""
+        if end.command is None:
+            return
+        try:
+            connection = self._direct.nowait(end.address)
+            if connection is None:
+                self._portal.call(self._transactions.tell, end)
+            else:
+                connection.send_frame(end.frame(connection))
+        except RocketMQError as exc:
+            self._transactions.note_untold(end.result, exc)

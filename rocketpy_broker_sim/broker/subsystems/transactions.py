@@ -1,0 +1,181 @@
+"""Transactions as a part of the broker: what is known of them, writing down their ends, and asking about the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import BrokerError, StoreError
+from rocketpy.logs import get_logger
+from rocketpy.message import PropertyName
+from rocketpy.services import run_blocking, ticks
+from rocketpy.wire.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+from rocketpy.wire.properties import find_property
+from rocketpy_broker_sim.broker.runtime_info import measures_of_transactions
+from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
+from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND
+from rocketpy_broker_sim.broker.tables.transaction_metrics import TransactionMetrics
+from rocketpy_broker_sim.broker.transactions.asking import Asking
+from rocketpy_broker_sim.broker.transactions.checking import CheckService
+from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
+from rocketpy_broker_sim.broker.transactions.ledger import Ledger
+from rocketpy_broker_sim.broker.transactions.op_service import OpService
+from rocketpy_broker_sim.broker.transactions.reading import op_messages
+from rocketpy_broker_sim.broker.transactions.window import Mark
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.broker.subsystems.storing import Storing
+    from rocketpy_broker_sim.broker.subsystems.tables import Tables
+    from rocketpy_broker_sim.broker.tables.producers import ProducerTable
+    from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.store.put_result import Arrival
+
+__all__ = ["Transactions"]
+
+log = get_logger(__name__)
+
+_REAL_TOPIC = PropertyName.REAL_TOPIC.encode()
+_COPY = [
+    name.encode() for name in (PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRANSACTION_PREPARED_QUEUE_OFFSET)
+]
+
+
+def _has(properties: bytes, name: bytes) -> bool:
+    return find_property(properties, name) is not None
+
+
+class Transactions(Subsystem):
+    """The transactions of one broker.
+
+    How far it is stands among the offsets of consumer groups, as with Apache's broker, and is noted only when the disk
+    has what it passes.
+
+    Args:
+        config: the settings.
+        storage: where the number of open transactions is kept.
+        storing: where half messages wait; recovered before.
+        tables: topics and offsets; recovered before.
+        host: the address of this broker, as records carry it.
+
+    Attributes:
+        ledger: What is known of transactions.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        storage: Storage,
+        storing: Storing,
+        tables: Tables,
+        host: Callable[[], bytes],
+    ) -> None:
+        self._config = config
+        self._storing = storing
+        self._store = storing.store
+        self._tables = tables
+        self._metrics = TransactionMetrics(storage)
+        place = partial(storing.place, wait=False)
+        self.ledger = Ledger(config, place, host, self._metrics)
+        self._ops = OpService(config, self.ledger, storing.commit)
+        self._checks: CheckService | None = None
+        self._counted_from = 0
+        storing.turn.on_outcome(self.ledger.settle)
+        storing.turn.subscribe(self._arrived)
+        tables.topics.subscribe(self._topics_changed)
+
+    def let_ask(self, producers: ProducerTable) -> None:
+        """Say who can be asked."""
+        asking = Asking(self._config.broker_name, producers, self.ledger)
+        self._checks = CheckService(
+            self._config,
+            self._store,
+            self._tables.topics,
+            self.ledger,
+            place=partial(self._storing.place, wait=False),
+            commit=self._storing.commit,
+            flush=self._storing.disk.flush_taken,
+            ask=asking.ask,
+            note=self._note,
+        )
+
+    def _arrived(self, arrival: Arrival) -> None:
+        """Half messages can be read now; those that are no copies are transactions that have begun."""
+        if arrival.topic != TRANSACTION_HALF_TOPIC:
+            return
+        for entry in arrival.entries():
+            topic = find_property(entry.properties, _REAL_TOPIC)
+            if topic and entry.offset >= self._counted_from and not any(map(partial(_has, entry.properties), _COPY)):
+                self._metrics.add(topic.decode("utf-8", "replace"), 1)
+
+    def _topics_changed(self, names: list[str]) -> None:
+        for name in names:
+            if name not in self._tables.topics:
+                self._metrics.forget(name)
+
+    # --- as a part of the broker ---------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Read how far it was, and which transactions have ended since."""
+        self._metrics.load()
+        ledger, base = self.ledger, self._offset(TRANSACTION_HALF_TOPIC)
+        first = self._offset(TRANSACTION_OP_TOPIC)
+        ledger.window.start(base)
+        ledger.progress.start(first)
+        end = self._counted_from = self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
+        for at, offsets in op_messages(self._store, first):
+            ledger.progress.note(at, offsets, base)
+            for offset in offsets:
+                if offset < end:
+                    ledger.window.mark(offset, Mark.ENDED)
+
+    def _offset(self, topic: str) -> int:
+        """How far it had come with one of its topics, within what that has now."""
+        low, high = self._store.min_offset(topic, HALF_QUEUE), self._store.max_offset(topic, HALF_QUEUE)
+        noted = self._tables.offsets.query(TRANSACTION_GROUP, topic, HALF_QUEUE)
+        return low if noted == NOT_FOUND else min(max(noted, low), high)
+
+    def _note(self) -> None:
+        """Note how far it is."""
+        base = self.ledger.window.base
+        wanted = {TRANSACTION_HALF_TOPIC: base, TRANSACTION_OP_TOPIC: self.ledger.progress.done(base)}
+        try:
+            for topic, offset in wanted.items():
+                if self._offset(topic) != offset:
+                    self._tables.offsets.commit(TRANSACTION_GROUP, topic, HALF_QUEUE, offset)
+        except BrokerError as exc:
+            log.error("how far transactions have been looked at is not noted: %s", exc)
+
+    def run(self) -> Iterable[Service]:
+        """Writing down what has ended, asking about what has not, and counting what is open."""
+        yield self._ops.serve
+        if self._checks is not None:
+            yield self._checks.serve
+        yield self._save_metrics
+
+    async def _save_metrics(self) -> None:
+        async for _ in ticks(self._config.transaction_metric_flush_interval / 1000):
+            await self._write_metrics()
+
+    async def _write_metrics(self) -> None:
+        if not self._metrics.changed:
+            return
+        data, self._metrics.changed = self._metrics.encode(), False
+        try:
+            await run_blocking(self._metrics.file.save, data)
+        except StoreError as exc:
+            self._metrics.changed = True
+            log.warning("the number of open transactions is not written: %s", exc)
+
+    async def close(self) -> None:
+        """Write down what has ended, so that nobody is asked about it after the next start."""
+        try:
+            self._ops.write_all()
+        except StoreError as exc:
+            log.warning("producers may be asked again about transactions that have ended: %s", exc)
+        await self._write_metrics()
+
+    def measures(self) -> Mapping[str, str]:
+        """What has become of transactions, and how many are open; keys of ours."""
+        return measures_of_transactions(self.ledger, self._store)

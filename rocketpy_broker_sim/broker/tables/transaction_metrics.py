@@ -1,0 +1,80 @@
+"""How many transactions are open, by the topic of their messages: config/transactionMetrics. Plays TransactionMetrics.
+
+A broker that dies counts a little wrong afterwards, as Apache's does. What is counted is no more than a number to look
+at; nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rocketpy.seams import wall_ms
+from rocketpy.wire.bodies.topics import DataVersion
+from rocketpy.wire.json_body import Body, body, member
+from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, Entries, StoredTable, pretty_steps
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
+
+__all__ = ["TransactionMetrics"]
+
+
+@body
+class _Metric(Body):
+    count: int = 0
+    time_stamp: int = 0
+
+
+@body
+class _Metrics(Body):
+    data_version: DataVersion = member(factory=DataVersion)
+    transaction_count: dict[str, _Metric] = member(factory=dict)
+
+
+class TransactionMetrics(StoredTable):
+    """Open transactions by topic.
+
+    Args:
+        storage: where the file is.
+
+    Attributes:
+        data_version: Rises with every change.
+    """
+
+    file_name = "transactionMetrics"
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage)
+        self._metrics: dict[str, _Metric] = {}
+        self.data_version = DataVersion()
+
+    def add(self, topic: str, change: int) -> None:
+        """So many transactions of a topic are open beyond those that were."""
+        metric = self._metrics.get(topic)
+        if metric is None:
+            metric = self._metrics[topic] = _Metric()
+        metric.count += change
+        metric.time_stamp = wall_ms()
+        self.data_version = self.data_version.next_version()
+        self.changed = True
+
+    def counts(self) -> Mapping[str, int]:
+        """Open transactions by topic."""
+        return {topic: metric.count for topic, metric in self._metrics.items()}
+
+    def forget(self, topic: str) -> None:
+        """A topic was deleted."""
+        if self._metrics.pop(topic, None) is not None:
+            self.changed = True
+
+    def encode_steps(self) -> Generator[None, None, bytes]:
+        """The content of the file."""
+        counts: list[tuple[str | int, Any]] = [(topic, metric.to_json()) for topic, metric in self._metrics.items()]
+        return pretty_steps({"dataVersion": self.data_version.to_json(), "transactionCount": Entries(counts)})
+
+    def decode(self, data: bytes) -> None:
+        """Take over the file."""
+        found = _Metrics.decode(data, limits=FILE_LIMITS)
+        self._metrics = dict(found.transaction_count)
+        self.data_version = found.data_version

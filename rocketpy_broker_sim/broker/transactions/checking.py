@@ -1,0 +1,299 @@
+"""CheckService: asks producers about transactions that have not ended, and sets aside those that never do.
+
+At every interval it goes through the half messages that are open. One that has waited for long enough is put into the
+half topic once more, with one check more to its count, and one live producer of its group is asked about that copy.
+One whose producer does not want to be asked yet is put there again too, so that it does not hold up the others. After
+so many checks it goes to a topic of its own. What has been decided is on the disk before a producer hears of it, and
+before it is noted how far the service is: a power loss makes it ask again, and never lose a transaction. Plays the part
+of TransactionalMessageCheckService, AbstractTransactionalMessageCheckListener, and TransactionalMessageServiceImpl.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Awaitable, Callable, Generator
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from rocketpy.errors import StoreError
+from rocketpy.logs import Seldom, get_logger
+from rocketpy.message import PropertyName
+from rocketpy.wire.bodies.topics import TopicConfig
+from rocketpy.wire.names import TRANSACTION_DISCARD_TOPIC, TRANSACTION_HALF_TOPIC
+from rocketpy_broker_sim.broker.transactions.half import (
+    HALF_QUEUE,
+    check_times,
+    copy_to_half_topic,
+    discarded,
+    first_offset,
+    immunity_ms,
+    is_copy,
+    since_stored,
+    transaction_key,
+)
+from rocketpy_broker_sim.broker.transactions.reading import half_messages
+from rocketpy_broker_sim.broker.transactions.window import MOST_SUCCESSORS, Mark
+from rocketpy_broker_sim.serving.slices import in_slices
+from rocketpy_broker_sim.store.put_result import PutMessageStatus
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.broker.tables.topics import TopicTable
+    from rocketpy_broker_sim.broker.transactions.ledger import Ledger
+    from rocketpy_broker_sim.broker.transactions.window import Key
+    from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult
+
+__all__ = ["Asked", "CheckService"]
+
+log = get_logger(__name__)
+
+A_STEP = 8
+"""Half messages that are looked at in one step; what that puts is written with it."""
+A_STRETCH = 256
+"""Questions that are gathered before the disk is waited for."""
+_BYTES_A_STRETCH = 4 * 1024 * 1024
+_HOUR_MS = 3_600_000
+_NEVER_STORABLE = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
+
+
+class Asked(NamedTuple):
+    """A half message whose producer is to be asked.
+
+    Attributes:
+        record: As it was read; its properties are those of the copy.
+        copy: Where the copy stands.
+    """
+
+    record: StoredRecord
+    copy: PutMessageResult
+
+
+class _Then(enum.Enum):
+    """What is to be done with a half message."""
+
+    WAIT = enum.auto()
+    """It has not waited for long enough, and those behind it are younger."""
+    PASS = enum.auto()
+    """Its producer does not want to be asked yet."""
+    CHECK = enum.auto()
+    DISCARD = enum.auto()
+
+
+class CheckService:
+    """Looks at the half messages of one broker.
+
+    Args:
+        config: the settings.
+        store: where they are.
+        topics: where the topic is made for those that are set aside.
+        ledger: what is known of transactions.
+        place: gives a message its place.
+        commit: writes what was put; raises StoreError.
+        flush: returns when the disk has all of it.
+        ask: asks a producer.
+        note: notes how far this is, to be written.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        ledger: Ledger,
+        *,
+        place: Callable[[IncomingMessage], PutMessageResult],
+        commit: Callable[[], None],
+        flush: Callable[[], Awaitable[None]],
+        ask: Callable[[Asked], None],
+        note: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._topics = topics
+        self._ledger = ledger
+        self._place = place
+        self._commit = commit
+        self._flush = flush
+        self._ask = ask
+        self._note = note
+        self._noted = 0
+        self._seldom = Seldom(log, clock=trio.current_time)
+
+    async def serve(self) -> None:
+        """Look through them at every interval, until cancelled."""
+        try:
+            await in_slices(self.find_copies())
+        except StoreError as exc:
+            log.error("copies of half messages cannot be looked for: %s", exc)
+        while True:
+            await trio.sleep(max(1, self._config.transaction_check_interval) / 1000)
+            await self.check()
+
+    def find_copies(self) -> Generator[None, None, None]:
+        """After a start: of a transaction with several half messages in the window, only the last copy stands.
+
+        The broker may have died after it had written a copy, and before it had noted that.
+        """
+        window, offset = self._ledger.window, self._ledger.window.base
+        end = self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
+        seen: dict[tuple[str, str], int] = {}
+        while offset < end:
+            following = offset + 1
+            for record in half_messages(self._store, offset, end, A_STEP):
+                at, key = record.head.queue_offset, transaction_key(record.properties)
+                following = at + 1
+                if is_copy(record.properties) and key[1]:
+                    former = seen.get(key)
+                    if former is not None and window.state(former) is Mark.OPEN:
+                        window.mark(former, Mark.MOVED)
+                    if window.state(at) is Mark.OPEN:
+                        window.note_copy(key, at)
+                if len(seen) < MOST_SUCCESSORS and (window.state(at) is Mark.OPEN or is_copy(record.properties)):
+                    seen[key] = at
+            offset = following
+            yield
+
+    async def check(self) -> None:
+        """Look through all that are there now. What the disk refuses is left for the next time."""
+        end = self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
+        self._ledger.window.advance(min(end, self._store.min_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)))
+        try:
+            is_done = False
+            while not is_done:
+                asked: list[Asked] = []
+                is_done = await in_slices(self._stretch(end, asked))
+                if asked or self._ledger.window.base != self._noted:
+                    await self._flush()
+                    await in_slices(self._put_questions(asked))
+                    self._note()
+                    self._noted = self._ledger.window.base
+        except StoreError as exc:
+            self._seldom.error("stuck", "transactions are not looked at for now, trying on: %s", exc)
+
+    def _put_questions(self, asked: list[Asked]) -> Generator[None, None, None]:
+        for each in asked:
+            if self._ledger.window.state(each.copy.queue_offset) is Mark.OPEN:
+                self._ask(each)
+            yield
+
+    def _stretch(self, end: int, asked: list[Asked]) -> Generator[None, None, bool]:
+        """Go on with the open ones before `end`. Returns whether that is all that there is to do now."""
+        window, size = self._ledger.window, 0
+        while True:
+            offset = window.next_open(window.base)
+            if self._ledger.is_unsure:
+                self._commit()  # nothing is passed that the disk may refuse yet
+                offset = window.next_open(window.base)
+            window.advance(min(offset, end))
+            if offset >= end:
+                return True
+            before = len(asked)
+            if not self._step(offset, end, asked):
+                return True
+            size += sum(len(each.record.message.body) for each in asked[before:])
+            yield
+            if len(asked) >= A_STRETCH or size >= _BYTES_A_STRETCH:
+                return False
+
+    def _step(self, offset: int, end: int, asked: list[Asked]) -> bool:
+        """Deal with some from an open one on; whether to go on behind them.
+
+        Raises:
+            StoreError: the disk refused; what was decided here is taken back.
+        """
+        window, found = self._ledger.window, list[Asked]()
+        goes_on, following = True, offset
+        for record in half_messages(self._store, offset, end, A_STEP):
+            at = record.head.queue_offset
+            for gone in range(following, at):
+                if window.state(gone) is Mark.OPEN:
+                    window.mark(gone, Mark.GONE)
+            following = at + 1
+            if window.state(at) is Mark.OPEN and not self._deal_with(record, found):
+                goes_on = False
+                break
+        if following == offset:
+            log.error("the half message at %d is not there or damaged, and is left out", offset)
+            window.mark(offset, Mark.GONE)
+        if self._ledger.is_unsure:
+            self._commit()
+        asked += found
+        return goes_on
+
+    # --- one half message ----------------------------------------------------------------------------------
+
+    def _deal_with(self, record: StoredRecord, asked: list[Asked]) -> bool:
+        """Put what is to be put for one; False when those behind it are not to be looked at now."""
+        then = self._then(record)
+        if then is _Then.WAIT:
+            return False
+        properties, offset = record.properties, record.head.queue_offset
+        key, topic = transaction_key(properties), properties.get(PropertyName.REAL_TOPIC, "")
+        if then is _Then.DISCARD:
+            return self._discard(record, key, topic)
+        is_check, text = then is _Then.CHECK, record.message.properties
+        times = check_times(properties) + 1 if is_check else None
+        result = self._place(copy_to_half_topic(record, checked=times, waits_on=not is_check))
+        if result.status in _NEVER_STORABLE:
+            record.message.properties = text
+            return self._discard(record, key, topic)
+        if not self._is_taken(result):
+            return False
+        self._ledger.move(offset, key, result.queue_offset)
+        if is_check:
+            asked.append(Asked(record, result))
+        return True
+
+    def _discard(self, record: StoredRecord, key: Key, topic: str) -> bool:
+        """Set one aside; False when the store does not take it now."""
+        if TRANSACTION_DISCARD_TOPIC not in self._topics:
+            self._topics.adopt(TopicConfig(topic_name=TRANSACTION_DISCARD_TOPIC, read_queue_nums=1, write_queue_nums=1))
+        message = discarded(record)
+        self._store.open_queue(message, bounded=False)
+        result = self._place(message)
+        if result.status not in _NEVER_STORABLE and not self._is_taken(result):
+            return False
+        log.error(
+            "a transaction of group %.256r for %.256r has not ended after %d checks, and is set aside in %s (%s)",
+            key[0],
+            topic,
+            check_times(record.properties),
+            TRANSACTION_DISCARD_TOPIC,
+            result.status.name,
+        )
+        self._ledger.discard(record.head.queue_offset, key, topic)
+        return True
+
+    def _is_taken(self, result: PutMessageResult) -> bool:
+        """Whether the store has taken a message; it may not for now."""
+        if result.status is PutMessageStatus.PUT_OK:
+            return True
+        self._seldom.warning("refused", "half messages wait, the store takes none now: %s", result.status.name)
+        return False
+
+    def _then(self, record: StoredRecord) -> _Then:
+        config, properties = self._config, record.properties
+        times, waited = check_times(properties), self._waited(record)
+        if times >= config.transaction_check_max or waited > config.store.file_reserved_time * _HOUR_MS:
+            return _Then.DISCARD
+        if times:
+            return _Then.CHECK
+        wanted = immunity_ms(properties, config.transaction_time_out)
+        if wanted is not None:
+            return _Then.PASS if waited < wanted else _Then.CHECK
+        return _Then.WAIT if waited < config.transaction_time_out else _Then.CHECK
+
+    def _waited(self, record: StoredRecord) -> float:
+        """How long ago it was stored, ms; of a copy that only lets others by, its first half message.
+
+        The clocks of producers are not asked: some are hours wrong.
+        """
+        first, clock = first_offset(record.properties), self._store.clock
+        if first is not None:
+            stored = self._store.store_time(TRANSACTION_HALF_TOPIC, HALF_QUEUE, first)
+            if stored >= 0:
+                return clock.even_ms() - stored
+        return since_stored(clock, record.head)

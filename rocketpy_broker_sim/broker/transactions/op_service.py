@@ -1,0 +1,87 @@
+"""OpService: writes down which transactions have ended, many together. Plays TransactionalOpBatchService.
+
+Ends are gathered for as long, or as many, as the settings say. While the disk refuses they wait. A broker that is
+killed meanwhile asks the producers about them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.errors import StoreError
+from rocketpy.logs import Seldom, get_logger
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.transactions.ledger import Ledger
+    from rocketpy_broker_sim.config import BrokerConfig
+
+__all__ = ["OpService"]
+
+log = get_logger(__name__)
+
+AGAIN_AFTER = 1.0
+"""Seconds to the next try when the store takes nothing."""
+
+
+class OpService:
+    """Writes down the ends of one broker's transactions.
+
+    Args:
+        config: the settings.
+        ledger: has them.
+        commit: writes what was put; raises StoreError.
+    """
+
+    def __init__(self, config: BrokerConfig, ledger: Ledger, commit: Callable[[], None]) -> None:
+        self._config = config
+        self._ledger = ledger
+        self._commit = commit
+        self._first = trio.Event()
+        self._enough = trio.Event()
+        self._seldom = Seldom(log, clock=trio.current_time)
+        ledger.subscribe(self._on_end)
+
+    def _on_end(self) -> None:
+        self._first.set()
+        if self._ledger.pending.size >= self._config.transaction_op_msg_max_size:
+            self._enough.set()
+
+    async def serve(self) -> None:
+        """Write them down as they come, until cancelled."""
+        while True:
+            await self._first.wait()
+            with trio.move_on_after(self._config.transaction_op_batch_interval / 1000):
+                await self._enough.wait()
+            self._first, self._enough = trio.Event(), trio.Event()
+            await self._write_on()
+
+    async def _write_on(self) -> None:
+        """Return when all that wait are written down."""
+        while True:
+            if self._try_all():
+                return
+            await trio.sleep(AGAIN_AFTER)
+
+    def _try_all(self) -> bool:
+        """Write down all that wait; False when that has to be tried again."""
+        try:
+            return self.write_all()
+        except StoreError as exc:
+            self._seldom.error("refused", "ends of transactions are not written down, trying on: %s", exc)
+            return False
+
+    def write_all(self) -> bool:
+        """Write down all that wait; False when the store does not take them now.
+
+        Raises:
+            StoreError: the disk refused; they wait on.
+        """
+        pending = self._ledger.pending
+        while pending:
+            if not self._ledger.write_pending():
+                return False
+            self._commit()
+        return True

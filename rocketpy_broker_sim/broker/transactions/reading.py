@@ -1,0 +1,60 @@
+"""Reading the two topics of transactions: half messages one after the other, and the ends that are written there.
+
+What is damaged, or gone from the log, is passed over: a half message that cannot be read cannot be committed either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import MessageDecodeError
+from rocketpy.logs import get_logger
+from rocketpy.message import PropertyName
+from rocketpy.wire.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
+from rocketpy_broker_sim.broker.stored import stored_records
+from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
+from rocketpy_broker_sim.broker.transactions.ops import offsets_of
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.store.message_store import MessageStore
+
+__all__ = ["half_messages", "op_messages"]
+
+log = get_logger(__name__)
+
+_A_READ = 32
+_BYTES_A_READ = 64 * 1024
+
+
+def half_messages(store: MessageStore, offset: int, end: int, most: int = _A_READ) -> Iterator[StoredRecord]:
+    """Some half messages from an offset on, before `end`; none when there is none there, or it cannot be read.
+
+    Raises:
+        StoreError: the disk refused.
+    """
+    return _records(store, TRANSACTION_HALF_TOPIC, offset, min(end - offset, most))
+
+
+def op_messages(store: MessageStore, offset: int) -> Iterator[tuple[int, list[int]]]:
+    """All messages of the ends from an offset on: where each stands, and the half messages that it speaks of.
+
+    Raises:
+        StoreError: the disk refused.
+    """
+    end = store.max_offset(TRANSACTION_OP_TOPIC, HALF_QUEUE)
+    while offset < end:
+        following = offset + 1
+        for record in _records(store, TRANSACTION_OP_TOPIC, offset, _A_READ):
+            following = record.head.queue_offset + 1
+            yield record.head.queue_offset, offsets_of(record.properties.get(PropertyName.TAGS), record.message.body)
+        offset = following
+
+
+def _records(store: MessageStore, topic: str, offset: int, most: int) -> Iterator[StoredRecord]:
+    found = store.get(topic, HALF_QUEUE, offset, most, max_bytes=_BYTES_A_READ)
+    try:
+        yield from stored_records(found.records)
+    except MessageDecodeError as exc:
+        log.error("a message of %s from offset %d on is damaged: %s", topic, offset, exc)
