@@ -33,6 +33,8 @@ from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
+from rocketpy_broker_sim.broker.subsystems.timers import Timers
+from rocketpy_broker_sim.broker.timer.stage import TimerStage
 from rocketpy_broker_sim.broker.views import (
     BrokerAdminView,
     CallView,
@@ -45,10 +47,12 @@ from rocketpy_broker_sim.broker.views import (
     PullView,
     QueryView,
     QueueView,
+    RecallView,
     ResetView,
     SendBackView,
     SendView,
     StatsView,
+    TimerView,
     TopicAdminView,
     Views,
 )
@@ -93,6 +97,7 @@ class Broker:
         slices: What it has to do that grows with what is asked.
         storing: Takes messages and keeps them.
         delays: Delivers what was put aside.
+        timers: Delivers what has a moment of its own.
         tables: Topics, groups and offsets.
         filters: Who filters by properties.
         saving: Writes the tables.
@@ -127,6 +132,7 @@ class Broker:
         self.subsystems: list[Subsystem] = [
             self.storing,
             self.delays,
+            self.timers,
             self.tables,
             self.filters,
             self.saving,
@@ -143,6 +149,7 @@ class Broker:
         answers = self.memory.account(ANSWERS)
         self.storing = storing = Storing(storage, config, statistics, self._hear, hooks, answers)
         self.delays = Delays(config, storage, storing)
+        self.timers = Timers(config, storage, storing)
         self.tables = Tables(config, storage, storing.store, self.memory)
         self.filters = Filters(config, storage, storing, self.memory)
         self.saving = Saving(config, (storing, self.delays, self.tables, self.filters))
@@ -175,6 +182,7 @@ class Broker:
     def _stages(self) -> dict[Place, Stage]:
         """The stages of the put pipeline behind the checks."""
         return {
+            Place.TIMER: TimerStage(self.config.store, self.timers.count_in, self.storing.queue_refusal),
             Place.DELAY_LEVEL: DelayStage(self.delays.level_count, self.storing.queue_refusal),
             Place.STORE: StoreStage(self.storing.place, self.config),
         }
@@ -189,6 +197,8 @@ class Broker:
         pipeline, persistence, waiters = self.pipeline, self.saving.persistence, self.pulls.waiters
         return Views(
             send=SendView(identity, store, turn, pipeline, checks, self.storing.refusal, self.slices),
+            recall=RecallView(config, identity, topics, turn, pipeline),
+            timer=TimerView(self.timers.timers, self.timers.metrics, self.timers.is_on),
             send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
             pull=PullView(
                 config,

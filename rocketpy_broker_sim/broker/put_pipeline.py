@@ -34,7 +34,7 @@ class Place(enum.IntEnum):
     """May it be sent at all, and where to: topic, queue and properties; a retry that is one too many goes to the dead
     letters."""
     TIMER = 2
-    """A message with a moment of its own goes to the timer. Nothing stands here yet: the checks refuse it."""
+    """A message with a moment of its own goes to the timer's topic."""
     DELAY_LEVEL = 3
     """A message with a delay level goes to the schedule topic."""
     HALF_MESSAGE = 4

@@ -19,10 +19,10 @@ import trio
 from rocketpy.errors import MessageDecodeError, StoreError
 from rocketpy.logs import get_logger, quote
 from rocketpy.services import run_blocking, ticks
-from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, is_valid_stored_topic
-from rocketpy_broker_sim.broker.delay import queue_of_level, target
+from rocketpy.wire.names import SCHEDULE_TOPIC
+from rocketpy_broker_sim.broker.again import Again, may_go, put_again
+from rocketpy_broker_sim.broker.delay import queue_of_level
 from rocketpy_broker_sim.broker.stored import stored_records
-from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
     from rocketpy.message import RecordHead
@@ -42,7 +42,6 @@ _FIRST_RETRY = 0.1
 _LAST_RETRY = 10.0
 _INSTANT_MS = 0.001
 """What is due that soon is due: differences of large floats, and a clock that stands may never get over them."""
-_NEVER_STORABLE = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class ScheduleService:
@@ -230,24 +229,19 @@ class ScheduleService:
 
     def _put(self, level: int, record: StoredRecord) -> bool:
         """Put a message where it was meant to go; whether it is done with."""
-        message, goal = record.message, target(record.properties)
-        if goal is None or goal[0] == TRANSACTION_HALF_TOPIC or not is_valid_stored_topic(goal[0]):
+        message, goal = record.message, may_go(record.properties)
+        if goal is None:
             log.error("delay level %d: a message for no topic is left out: %s", level, quote(str(record.properties)))
             return True
         message.topic, message.queue_id = goal
-        status = self._store.put(message).status
-        if status is PutMessageStatus.TOO_MANY_QUEUES:  # it was taken before there were so many
-            self._store.open_queue(message, bounded=False)
-            status = self._store.put(message).status
-        if status in _NEVER_STORABLE:
+        became, status = put_again(self._store, message)
+        if became is Again.NEVER:
             log.error(
                 "delay level %d: the message at %d cannot be stored in %s and is left out",
                 level,
                 record.head.queue_offset,
                 message.topic,
             )
-            return True
-        if status is not PutMessageStatus.PUT_OK:
+        elif became is Again.LATER:
             log.warning("delay level %d: the store does not take messages now (%s)", level, status.name)
-            return False
-        return True
+        return became is not Again.LATER

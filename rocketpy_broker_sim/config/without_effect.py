@@ -95,13 +95,12 @@ _BROKER = {
         rejectTransactionMessage transactionCheckInterval transactionCheckMax transactionMetricFlushInterval
         transactionOpBatchInterval transactionOpMsgMaxSize transactionTimeOut
     """,
-    "there are no timer messages here: they are refused, delay levels work": """
-        allowRecallWhenBrokerNotWriteable disappearTimeAfterStart mappedFileSizeTimerLog recallMessageEnable
-        timerCheckMetricsWhen timerColdDataCheckIntervalMs timerCongestNumEachSlot timerEnableCheckMetrics
-        timerEnableDisruptor timerEnableRetryUntilSuccess timerFlushIntervalMs timerGetMessageThreadNum
-        timerInterceptDelayLevel timerMaxDelaySec timerMetricSmallThreshold timerPrecisionMs
-        timerProgressLogIntervalMs timerPutMessageThreadNum timerRollWindowSlot timerSkipUnknownError
-        timerStopDequeue timerStopEnqueue timerWarmEnable timerWheelEnable
+    "one task moves timer messages, and tries until each is stored": """
+        timerEnableDisruptor timerEnableRetryUntilSuccess timerGetMessageThreadNum timerPutMessageThreadNum
+        timerSkipUnknownError timerWarmEnable
+    """,
+    "timer messages are counted as they come and go": """
+        timerCheckMetricsWhen timerEnableCheckMetrics timerMetricSmallThreshold timerProgressLogIntervalMs
     """,
     "delayed messages are delivered one queue after the other": """
         enableScheduleAsyncDeliver enableScheduleMessageStats maxDelayTime scheduleAsyncDeliverMaxPendingLimit
@@ -113,7 +112,7 @@ _BROKER = {
     """,
     "reads of cold data are not slowed down": """
         cgColdReadThreshold coldCtrStrategyEnable coldDataFlowControlEnable coldDataScanEnable
-        dataReadAheadEnable globalColdReadThreshold usePIDColdCtrStrategy
+        dataReadAheadEnable globalColdReadThreshold timerColdDataCheckIntervalMs usePIDColdCtrStrategy
     """,
     "the first offsets of queues are corrected whenever files of the log go": """
         correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval
@@ -122,7 +121,7 @@ _BROKER = {
         destroyMapedFileIntervalForcibly
     """,
     "nothing of Apache's reads them either": """
-        enableCleanExpiredOffset maxBatchDeleteFilesNum
+        enableCleanExpiredOffset maxBatchDeleteFilesNum timerInterceptDelayLevel
     """,
     "a disk holds the files of one broker": """
         logicalDiskSpaceCleanForciblyThreshold

@@ -303,9 +303,10 @@ class MessageWriter:
         )
         if self._with_crc:
             record = fill_crc_property(record)
-        if queue.is_schedule:
+        if queue.is_waiting:
             self._clock.mark(position, timestamp)
-            code = self._levels.deliver_time(properties, timestamp)
+            levels = self._levels
+            code = levels.deliver_time(properties, timestamp) if queue.is_schedule else tags_code_of(properties)
         elif message.tags_code is None:
             code = tags_code_of(properties)
         else:
