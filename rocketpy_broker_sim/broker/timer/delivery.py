@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rocketpy.errors import MessageDecodeError, StoreCorruptError
+from rocketpy.errors import MessageDecodeError, StoreCorruptError, StoreError
 from rocketpy.logs import get_logger, quote
 from rocketpy.message import PropertyName
 from rocketpy.seams import wall_ms
@@ -31,10 +31,9 @@ log = get_logger(__name__)
 
 
 class Outcome:
-    """What became of a message.
+    """What became of a message that is dealt with.
 
     Attributes:
-        is_done: Whether it is dealt with; else it is to be tried again.
         was_put: Whether something was put that is to be committed.
         topic: The topic that it is for; empty where that is not known.
         key: What recalled it; None when nothing did.
@@ -72,7 +71,7 @@ class Delivery:
             recalled: What messages are recalled.
 
         Raises:
-            StoreError: the disk refused to give it.
+            StoreError: the disk refused to give it, or the store takes nothing now; nothing was put.
         """
         try:
             data = self._store.read(position)
@@ -103,8 +102,8 @@ class Delivery:
         if became is Again.NEVER:
             log.error("the timer message at %d cannot be stored in %s and is left out", position, message.topic)
         elif became is Again.LATER:
-            log.warning("timer messages wait: the store does not take messages now (%s)", status.name)
-        return Outcome(topic, is_done=became is not Again.LATER, was_put=became is Again.PUT)
+            raise StoreError(f"the store does not take messages now ({status.name})")
+        return Outcome(topic, was_put=became is Again.PUT)
 
 
 def _mark(record: StoredRecord, written_ms: int, *, rolls: bool) -> None:

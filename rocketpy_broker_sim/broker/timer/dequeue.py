@@ -11,14 +11,14 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from rocketpy.errors import MessageDecodeError
+from rocketpy.errors import MessageDecodeError, StoreError
 from rocketpy.logs import get_logger
 from rocketpy.message import PropertyName
 from rocketpy.wire.names import TIMER_TOPIC
 from rocketpy_broker_sim.broker.timer.clock import INSTANT_MS
 from rocketpy_broker_sim.broker.timer.records import TimerRecord, timer_records
 from rocketpy_broker_sim.broker.timer.times import delete_key, out_ms
-from rocketpy_broker_sim.broker.timer.waiting import Waiting
+from rocketpy_broker_sim.broker.timer.waiting import LATE, Waiting
 from rocketpy_broker_sim.store.timer.store import TimerEntry
 from rocketpy_broker_sim.store.timer.units import DELETE, NOWHERE, PLAIN, ROLL, TimerUnit
 
@@ -60,7 +60,8 @@ class Dequeue:
         self._parts = parts
         self._delivery = delivery
         self._opening: Generator[None, None, None] | None = None
-        self._next: deque[int] = deque()  # ticks of slots to be opened
+        self._is_opening: int | None = None  # the tick of that slot
+        self._next: deque[int] = deque()  # ticks of slots to be opened after it
         self.delivered = 0
 
     # --- opening slots
@@ -76,13 +77,13 @@ class Dequeue:
             if slot is None:
                 return False
             self._parts.opened.open(slot.tick)
-            self._opening = self._open_steps(slot)
+            self._opening, self._is_opening = self._open_steps(slot), slot.tick
         try:
             next(self._opening)
         except StopIteration:
-            self._opening = None
+            self._opening = self._is_opening = None
         except BaseException:
-            self._opening = None
+            self._opening = self._is_opening = None
             raise
         return True
 
@@ -182,47 +183,71 @@ class Dequeue:
     # --- delivering
 
     def deliver_due(self, most: int, *, in_order: bool = True) -> bool:
-        """Deliver up to so many messages that are due. Whether that was all that can be done now.
+        """Deliver up to so many messages that are due. Whether there may be more to deliver at once.
 
         Args:
             most: How many.
             in_order: Whether what stood in the timer's topic when the slot's time came is waited for: it may recall.
 
         Raises:
-            StoreError: the disk refused; who was taken waits on.
+            StoreError: the disk refused, or the store takes nothing now; what was not delivered waits on.
         """
-        opened, now = self._parts.opened, self._parts.clock.elapsed() + INSTANT_MS
+        opened = self._parts.opened
         taken: list[tuple[Waiting, Outcome]] = []
-        again: Waiting | None = None
+        failure: StoreError | None = None
         try:
-            while len(taken) < most and (waiting := opened.take_due(now)) is not None:
-                again = waiting
-                slot = opened.slots[waiting.tick]
-                if in_order and not self._has_passed(slot):
-                    break
-                outcome = self._delivery.deliver(
-                    waiting.position,
-                    waiting.size,
-                    waiting.written_ms,
-                    rolls=waiting.kind & ROLL != 0,
-                    recalled=slot.recalled,
-                )
-                if not outcome.is_done:
-                    break
-                taken.append((waiting, outcome))
-                again = None
+            failure = self._put_due(taken, most, in_order=in_order)
             if any(outcome.was_put for _, outcome in taken):
                 self._parts.commit()
         except BaseException:
             for waiting, _ in taken:
                 opened.put_back(waiting)
             raise
-        finally:
-            if again is not None:
-                opened.put_back(again)
         for waiting, outcome in taken:
             self._note(waiting, outcome)
-        return again is None and len(taken) < most
+        if failure is not None:
+            raise failure
+        return bool(taken)
+
+    def _put_due(self, taken: list[tuple[Waiting, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
+        """Put what is due, as far as that goes. Returns what stood in the way of the next one."""
+        opened, now = self._parts.opened, self._parts.clock.elapsed() + INSTANT_MS
+        failure: StoreError | None = None
+        while len(taken) < most and (waiting := opened.take_due(now)) is not None:
+            try:
+                if self._is_its_turn(waiting, in_order=in_order):
+                    taken.append((waiting, self._deliver(waiting)))
+                    waiting = None
+            except StoreError as exc:
+                failure = exc
+            finally:
+                if waiting is not None:
+                    opened.put_back(waiting)
+            if waiting is not None or (taken[-1][0].kind & ROLL and taken[-1][1].was_put):
+                break  # what rolls may recall what comes next: that waits until it is through
+        return failure
+
+    def _deliver(self, waiting: Waiting) -> Outcome:
+        return self._delivery.deliver(
+            waiting.position,
+            waiting.size,
+            waiting.written_ms,
+            rolls=waiting.kind & ROLL != 0,
+            recalled=self._parts.opened.slots[waiting.tick].recalled,
+        )
+
+    def _is_its_turn(self, waiting: Waiting, *, in_order: bool) -> bool:
+        """Whether all is known that may recall a message which is due, or that was due before it."""
+        parts = self._parts
+        before = self._next[0] if self._next else None
+        if self._is_opening is not None:
+            before = self._is_opening if before is None else min(before, self._is_opening)
+        if before is not None and before < parts.timers.tick_of(parts.clock.read_time(waiting.due)):
+            return False
+        if not in_order:
+            return True
+        is_caught_up = parts.timers.queue_offset >= parts.store.max_offset(TIMER_TOPIC, 0)
+        return is_caught_up or (not waiting.kind & LATE and self._has_passed(parts.opened.slots[waiting.tick]))
 
     def _has_passed(self, slot: OpenSlot) -> bool:
         """Whether all has been taken out of the topic that was there when the time of a slot came."""

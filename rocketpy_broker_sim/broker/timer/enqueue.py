@@ -17,7 +17,7 @@ from rocketpy.wire.names import TIMER_TOPIC
 from rocketpy_broker_sim.broker.timer.delivery import NEVER_ENQUEUED, Delivery
 from rocketpy_broker_sim.broker.timer.records import TimerRecord, timer_records
 from rocketpy_broker_sim.broker.timer.times import out_ms
-from rocketpy_broker_sim.broker.timer.waiting import Waiting
+from rocketpy_broker_sim.broker.timer.waiting import LATE, Waiting
 from rocketpy_broker_sim.store.put_result import GetMessageStatus
 from rocketpy_broker_sim.store.timer.store import TimerEntry
 from rocketpy_broker_sim.store.timer.units import DELETE, PLAIN, ROLL
@@ -50,6 +50,9 @@ class Enqueue:
         self._opened: list[Waiting] = []
         self._recalls: list[tuple[int, TimerRecord, TimerEntry]] = []
         self._counted: list[tuple[str, int]] = []
+        # For slots that had passed, until all is through that had: where messages of them went, and what recalls some.
+        self._late: dict[int, set[int]] = {}
+        self._vain: dict[int, list[TimerRecord]] = {}
         self.taken = 0
 
     @property
@@ -65,6 +68,8 @@ class Enqueue:
         """
         parts = self._parts
         offset = parts.timers.queue_offset
+        if self._late or self._vain:
+            self._forget_passed()
         found = parts.store.get(TIMER_TOPIC, 0, offset, most, max_bytes=MOST_BYTES)
         if found.status is not GetMessageStatus.FOUND:
             if found.next_begin_offset > offset:
@@ -94,6 +99,14 @@ class Enqueue:
                 reached += 1
         return reached, True
 
+    def _forget_passed(self) -> None:
+        """Once all is through that was behind, nothing more can come for slots that had passed."""
+        parts = self._parts
+        oldest = parts.timers.wheel.oldest()
+        if not self.behind and (oldest is None or oldest >= parts.now_tick()):
+            self._late.clear()
+            self._vain.clear()
+
     # --- one message
 
     def _take(self, record: TimerRecord) -> bool:
@@ -110,11 +123,22 @@ class Enqueue:
         if rolls:
             return self._add(record, tick, PLAIN | ROLL, parts.slot_due(tick))
         due = parts.due(record, slot)
-        if tick < now:
-            if due <= parts.clock.elapsed():
-                return self._deliver(record)
-            tick = parts.timers.tick_of(parts.clock.read_time(due))
-        return self._add(record, tick, PLAIN, due)
+        if tick >= now:
+            return self._add(record, tick, PLAIN, due)
+        if due > parts.clock.elapsed():
+            return self._add(record, parts.timers.tick_of(parts.clock.read_time(due)), PLAIN, due)
+        if record.stored_ms >= slot and PropertyName.TIMER_ROLL_TIMES not in record.properties:
+            self._deliver(record)
+            return True
+        # It may have been recalled before its time: what recalls it stands behind it, and is looked for in this slot.
+        goal = now if parts.timers.wheel.get(tick) is None else tick
+        if not self._add(record, goal, PLAIN, due, late=True):
+            return False
+        if goal == now:
+            self._late.setdefault(tick, set()).add(now)
+            for recall in self._vain.get(tick, ()):
+                self._put_recall(recall, now, PLAIN | DELETE)
+        return True
 
     def _rolled(self, tick: int, now: int) -> tuple[int, bool]:
         """The slot of a message, which is nearer when its own is beyond the window, and whether it is."""
@@ -127,7 +151,7 @@ class Enqueue:
             return tick, False
         return now + (window // 2 if beyond < window // 3 else window), True
 
-    def _add(self, record: TimerRecord, tick: int, kind: int, due: float) -> bool:
+    def _add(self, record: TimerRecord, tick: int, kind: int, due: float, *, late: bool = False) -> bool:
         """Gather a message for a slot."""
         parts = self._parts
         if not parts.timers.wheel.has_room(tick):
@@ -136,14 +160,14 @@ class Enqueue:
         self._entries.append(entry)
         self._counted.append((record.topic, 1))
         if tick in parts.opened.slots:
-            self._opened.append(self._waiting(entry, due))
+            self._opened.append(self._waiting(entry, due, LATE if late else 0))
         return True
 
-    def _waiting(self, entry: TimerEntry, due: float) -> Waiting:
+    def _waiting(self, entry: TimerEntry, due: float, more: int) -> Waiting:
         opened, timers = self._parts.opened, self._parts.timers
         written = self._parts.now_tick() * timers.precision
         tick, kind, position, size, topic_hash = entry
-        return Waiting(due, opened.number(), tick, kind, written, position, size, topic_hash)
+        return Waiting(due, opened.number(), tick, kind | more, written, position, size, topic_hash)
 
     def _recall(self, record: TimerRecord, tick: int, now: int, *, rolls: bool) -> bool:
         """Gather what recalls a message for the slot of that, wherever the clocks have put it."""
@@ -154,26 +178,31 @@ class Enqueue:
             for shift in parts.clock.shifts():
                 moved = parts.timers.tick_of(tick * parts.timers.precision + shift)
                 ticks |= {moved, moved + 1}
-        for each in sorted(ticks):
-            entry = TimerEntry(each, kind, record.position, record.size, string_hash(record.topic))
-            if each >= now:
-                if not parts.timers.wheel.has_room(each):
+        wheel = parts.timers.wheel
+        for each in sorted(ticks | self._late.get(tick, set())):
+            if each >= now or wheel.get(each) is not None:
+                if not wheel.has_room(each):
                     return False
-                self._entries.append(entry)
-            if each in parts.opened.slots:
-                self._recalls.append((each, record, entry))
+                self._put_recall(record, each, kind)
+        if tick < now:
+            self._vain.setdefault(tick, []).append(record)
         self._counted.append((record.topic, -1))
         return True
 
-    def _deliver(self, record: TimerRecord) -> bool:
+    def _put_recall(self, record: TimerRecord, tick: int, kind: int) -> None:
+        """Gather what recalls a message for one slot."""
+        entry = TimerEntry(tick, kind, record.position, record.size, string_hash(record.topic))
+        self._entries.append(entry)
+        if tick in self._parts.opened.slots and not kind & ROLL:
+            self._recalls.append((tick, record, entry))
+
+    def _deliver(self, record: TimerRecord) -> None:
         """Deliver a message whose slot has passed, when all before it is noted."""
         self._finish(record.queue_offset)
         outcome = self._delivery.deliver(record.position, record.size, NEVER_ENQUEUED)
         if outcome.was_put:
             self._parts.commit()
-        if outcome.is_done:
-            self._finish(record.queue_offset + 1)
-        return outcome.is_done
+        self._finish(record.queue_offset + 1)
 
     # --- all that was gathered
 

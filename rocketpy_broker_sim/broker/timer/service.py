@@ -106,8 +106,7 @@ class TimerService:
     def _give(self, *, in_order: bool) -> float:
         """Open slots, and deliver what is due. Returns the seconds until there is more to do."""
         has_more = self.dequeue.open_due()
-        is_through = self.dequeue.deliver_due(BATCH, in_order=in_order)
-        if has_more or not is_through:
+        if self.dequeue.deliver_due(BATCH, in_order=in_order) or has_more:
             return 0.0
         return max(0.0, self.dequeue.next_time() - self._parts.clock.elapsed()) / 1000
 

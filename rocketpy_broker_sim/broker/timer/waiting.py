@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import heapq
 from itertools import count
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-__all__ = ["OpenSlot", "OpenSlots", "Waiting"]
+__all__ = ["LATE", "OpenSlot", "OpenSlots", "Waiting"]
+
+LATE: Final = 16
 
 
 class Waiting(NamedTuple):
@@ -19,7 +21,7 @@ class Waiting(NamedTuple):
         due: When it is delivered, by the monotonic clock, ms.
         number: Tells apart those that are due at once; the first one that came is the first.
         tick: Its slot.
-        kind: As its unit says.
+        kind: As its unit says; with LATE where what recalls it may still stand in the timer's topic.
         written_ms: When it was put into the slot; in its properties afterwards.
         position: Where its record stands.
         size: Bytes of the record.

@@ -80,8 +80,8 @@ class TimerRecovery:
         self._begin = checkpoint.last_read_time_ms // self._precision or now - SLOTS + BLANK_SLOTS
         # Where the clock was set back, it comes again to ticks that are over.
         over = range(min(now, self._begin), self._begin)
-        has_wheel = self._wheel.load(self._begin, over)
         flushed = checkpoint.last_timer_log_flush_pos
+        has_wheel = self._wheel.load(self._begin, over, is_new=self._messages.was_unclean and not flushed)
         self._log.row.load(safe=flushed if self._messages.was_unclean else None)
         self._queue_offset = checkpoint.last_timer_queue_offset
         end = self._read_log(flushed, has_wheel=has_wheel)

@@ -73,6 +73,7 @@ class TimerStore:
         storage: The directory.
         config: Sizes.
         messages: Has the records.
+        slots: How many ticks may lie ahead; as many as Apache's broker has, but for tests.
 
     Attributes:
         precision: Milliseconds of a tick.
@@ -83,11 +84,13 @@ class TimerStore:
         is_stale: Whether the checkpoint lacks anything.
     """
 
-    def __init__(self, storage: Storage, config: MessageStoreConfig, messages: MessageStore) -> None:
+    def __init__(
+        self, storage: Storage, config: MessageStoreConfig, messages: MessageStore, slots: int = SLOTS
+    ) -> None:
         self._storage = storage
         self._messages = messages
         self.precision = config.timer_precision_ms
-        self.wheel = TimerWheel(storage)
+        self.wheel = TimerWheel(storage, slots)
         self.log = TimerLog(storage, config.mapped_file_size_timer_log)
         self.checkpoint = TimerCheckpoint()
         self.queue_offset = 0
@@ -146,9 +149,10 @@ class TimerStore:
     def _chained(self, slot: Slot | None, entry: TimerEntry, now_ms: int) -> Slot:
         """Gather the unit of an entry. Returns its slot with it."""
         tick, kind, position, size, topic_hash = entry
-        delay = tick * self.precision - now_ms
+        due = tick * self.precision
+        written = min(now_ms, due)  # a slot whose tick has passed may still be written to
         previous = NOWHERE if slot is None else slot.last
-        at = self.log.gather(TimerUnit(previous, kind, now_ms, delay, position, size, topic_hash))
+        at = self.log.gather(TimerUnit(previous, kind, written, due - written, position, size, topic_hash))
         more = -1 if kind & DELETE else 1
         return (
             Slot(tick, at, at, more) if slot is None else Slot(tick, slot.first, at, slot.messages + more, slot.magic)

@@ -25,8 +25,6 @@ SLOTS: Final = 7 * 24 * 3600
 """Ticks that may lie ahead; the wheel has twice as many."""
 BLANK_SLOTS: Final = 60
 """Ticks that are left free between the furthest one ahead and the furthest one behind."""
-_TOTAL: Final = 2 * SLOTS
-_SIZE: Final = _TOTAL * SLOT_SIZE
 _STRETCH: Final = 4096 * SLOT_SIZE
 
 
@@ -35,14 +33,17 @@ class TimerWheel:
 
     Args:
         storage: The directory.
+        slots: How many ticks may lie ahead.
 
     Attributes:
         slots: Those that wait, by tick.
         waiting: Messages in all of them.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, slots: int = SLOTS) -> None:
         self._storage = storage
+        self._total = 2 * slots
+        self._size = self._total * SLOT_SIZE
         self.slots: dict[int, Slot] = {}
         self.waiting = 0
         self._order: list[int] = []  # a heap of ticks; those of slots that are gone stay until they come up
@@ -56,7 +57,7 @@ class TimerWheel:
 
     def has_room(self, tick: int) -> bool:
         """Whether the slot of a tick can be written: the tick before it in the same place is over."""
-        return tick - _TOTAL not in self.slots and tick + _TOTAL not in self.slots
+        return tick - self._total not in self.slots and tick + self._total not in self.slots
 
     def put(self, slot: Slot) -> None:
         """Put a slot in place of the one of its tick."""
@@ -65,7 +66,7 @@ class TimerWheel:
             heapq.heappush(self._order, slot.tick)
         self.waiting += slot.messages - (0 if before is None else before.messages)
         self.slots[slot.tick] = slot
-        self._changed[slot.tick % _TOTAL] = slot.encode()
+        self._changed[slot.tick % self._total] = slot.encode()
 
     def drop(self, tick: int) -> None:
         """Forget a slot whose messages are all dealt with. It stays in the file, where nobody looks any more."""
@@ -88,12 +89,13 @@ class TimerWheel:
 
     # --- the file
 
-    def load(self, begin: int, blank: range) -> bool:
-        """Take in the slots that wait; whether there is a file.
+    def load(self, begin: int, blank: range, *, is_new: bool = False) -> bool:
+        """Take in the slots that wait; whether there is a whole file.
 
         Args:
             begin: The first tick that is not over.
             blank: Ticks that are over though the clock comes to them again: their slots are made empty.
+            is_new: Whether a crash may have come while the file was made, and left it short.
 
         Raises:
             OSError: The disk refused.
@@ -104,12 +106,14 @@ class TimerWheel:
         file = self._storage.open(PATH)
         try:
             size = file.size()
-            if size not in (0, _SIZE):
+            if is_new and size < self._size:
+                return False
+            if size not in (0, self._size):
                 raise StoreCorruptError(
-                    f"{self._storage.describe(PATH)} has {size} bytes where a timer wheel has {_SIZE}: put it back from"
-                    " a copy, or move it away, and it is made again from the timer log",
+                    f"{self._storage.describe(PATH)} has {size} bytes where a timer wheel has {self._size}: put it back"
+                    " from a copy, or move it away, and it is made again from the timer log",
                     path=PATH,
-                    offset=min(size, _SIZE),
+                    offset=min(size, self._size),
                 )
             for start in range(0, size, _STRETCH):
                 self._take(file.pread(_STRETCH, start), start // SLOT_SIZE, begin, blank)
@@ -122,7 +126,7 @@ class TimerWheel:
             return
         least = min(begin, blank.start)
         for number, slot in enumerate(Slot.decode_all(data), index):
-            if slot[0] < least or slot.tick % _TOTAL != number:
+            if slot[0] < least or slot.tick % self._total != number:
                 continue
             if slot.tick in blank:
                 self._changed[number] = bytes(SLOT_SIZE)
@@ -156,8 +160,8 @@ class TimerWheel:
         is_new = not self._storage.exists(PATH)
         file = self._storage.open(PATH, create=True)
         try:
-            if file.size() != _SIZE:
-                file.truncate(_SIZE)
+            if file.size() != self._size:
+                file.truncate(self._size)
             for index, data in _joined(sorted(changes.items())):
                 file.pwrite(data, index * SLOT_SIZE)
             file.fdatasync()

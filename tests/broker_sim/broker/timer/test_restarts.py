@@ -11,6 +11,8 @@ from trio.testing import MockClock
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.timer.timer_kit import EPOCH, Timed, timed, wall
 
+LOG = "commitlog/00000000000000000000"
+
 
 async def send_each_tenth(setup: Timed, count: int, begin: int) -> list[str]:
     """Messages that are due a tenth of a second apart."""
@@ -118,16 +120,40 @@ async def test_a_disk_that_does_not_flush_for_a_while_is_made_up_for(autojump_cl
         assert sorted(keys(setup)) == sorted(sent)
 
 
-async def test_a_damaged_message_is_left_out_and_the_others_come(autojump_clock: MockClock) -> None:
+async def test_a_damaged_message_is_left_out_and_the_others_come(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
     storage = MemoryStorage()
-    async with timed(storage) as setup:
-        await send_each_tenth(setup, 3, EPOCH + 9000)
-    file = storage.open("commitlog/00000000000000000000")
-    at = file.pread(4096, 0).find(b"U1")
-    file.pwrite(b"\0" * 8, at - 150)  # within the head of the second record
-    async with timed(storage, check_crc_on_recover=False) as setup:
+    async with timed(storage, enabled_append_prop_crc=True) as setup:
+        await setup.send("T", b"first", "U0", TIMER_DELIVER_MS=str(EPOCH + 9000))
+        await setup.send("T", b"second", "U1", TIMER_DELIVER_MS=str(EPOCH + 9000))
+        await setup.send("T", b"third", "U2", TIMER_DELIVER_MS=str(EPOCH + 9000))
+        await trio.sleep(3)
+        file = storage.open(LOG)
+        file.pwrite(b"SECOND", file.pread(4096, 0).find(b"second"))
         await trio.sleep(30)
-        assert set(keys(setup)) >= {"U2"} or setup.broker.store.max_offset("T", 0) >= 1
+        assert setup.bodies() == [b"first", b"third"]
+        assert "is damaged and left out" in caplog.text
+        assert setup.broker.timers.timers.wheel.waiting == 0
+
+
+async def test_DL4_a_flush_brings_messages_then_log_then_wheel_then_checkpoint(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    flushed: list[str] = []
+
+    def note(operation: str, path: str, size: int) -> None:
+        if operation == "fdatasync":
+            flushed.append(path)
+
+    async with timed(storage, flush_interval_commit_log=60_000, flush_interval_consume_queue=60_000) as setup:
+        storage.fault = note
+        await setup.send_at(EPOCH + 60_500)
+        await trio.sleep(5)
+        storage.fault = None
+    wanted = [path for path in flushed if path.startswith((LOG, "timer")) or path.endswith("timercheck")]
+    assert wanted == [
+        LOG, "timerlog/00000000000000000000", "timerwheel", "config/timercheck",
+    ]  # fmt: skip
 
 
 async def test_without_timers_nothing_of_them_is_written(autojump_clock: MockClock) -> None:

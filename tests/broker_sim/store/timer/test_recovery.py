@@ -61,6 +61,14 @@ def test_DL4_without_a_wheel_all_of_it_is_made_from_the_log() -> None:
     assert again.positions(7) == [placed[n][0] for n in (1, 4)]
 
 
+@pytest.mark.parametrize("size", [0, 1, 586])
+def test_DL4_a_wheel_that_a_power_loss_left_short_when_it_was_made_is_made_again(size: int) -> None:
+    kit = Kit()
+    placed = kit.add(5, 5)
+    kit.storage.write_bytes_atomic(PATH, bytes(size))
+    assert kit.killed().positions(5) == [place[0] for place in placed]
+
+
 def test_DL4_units_that_lead_behind_the_end_of_the_messages_are_cut_off() -> None:
     kit = Kit()
     kit.add(5)
