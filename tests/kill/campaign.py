@@ -59,6 +59,8 @@ class Outcome:
     stuck: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """What is wrong with the files of the store after kills."""
+    timed: tuple[int, ...] = ()
+    """Of timer messages: sent, early, lost, delivered though they were recalled, delivered more than once."""
     seconds: float = 0.0
 
 
@@ -96,6 +98,7 @@ class Campaign:
             await self._start_client(role)
         for number in range(PRODUCERS):
             await self._start_client(f"producer-{number}")
+        await self._start("timers", ["tests.kill.timing", self._servers.name_server, "timers"])
         await self._wait_ready()
         for number, cycle in enumerate(cycles, 1):
             await self._cycle(cycle)
@@ -142,6 +145,8 @@ class Campaign:
             self._history.note_delivery(child.name, words)
         elif words[0] == "done":
             self._history.note_end(child.name, words)
+        elif words[0] == "timed":
+            self.outcome.timed = tuple(map(int, words[3:]))
         elif words[0] == "broke":
             self.outcome.stuck.append(f"{child.name} broke off: {' '.join(words[3:])}")
 
@@ -272,6 +277,7 @@ class Campaign:
             return sum(map(len, missing.values()))
 
         await self._history.wait_done(undelivered, HEAL_SECONDS)
+        await self._stop_all("timers")
 
     async def _stop_all(self, kind: str) -> None:
         for role, child in self._children.items():

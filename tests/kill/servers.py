@@ -12,6 +12,7 @@ from tests.kill.content import QUEUES, TOPIC
 
 LOG_FILE = 1024 * 1024
 QUEUE_FILE = 20 * 1000
+TIMER_FILE = 52 * 400
 INDEX_SLOTS, INDEX_ENTRIES = 1_000, 8_000
 """Files so small that a run fills several of each kind."""
 
@@ -54,6 +55,8 @@ class Servers:
             "flushDiskType": "SYNC_FLUSH",
             "flushConsumerOffsetInterval": 1_000,
             "cleanFileForciblyEnable": "false",
+            "recallMessageEnable": "true",
+            "mappedFileSizeTimerLog": TIMER_FILE,
             **self.settings,
         }
         text = "".join(f"{key}={value}\n" for key, value in settings.items())
