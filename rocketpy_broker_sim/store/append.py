@@ -113,7 +113,7 @@ class MessageWriter:
     def put_run(self, run: MessageRun) -> PlacedRun | None:
         """Give messages of one sender their places; None, and nothing is done, unless all of it is as usual."""
         found = {queue_id: self._queues.find((run.topic, queue_id)) for queue_id in set(run.queue_ids)}
-        queues = {queue_id: queue for queue_id, queue in found.items() if queue is not None and not queue.is_schedule}
+        queues = {queue_id: queue for queue_id, queue in found.items() if queue is not None and not queue.is_waiting}
         sys_flag = _with_host_bits(run)
         if len(queues) < len(found) or not queues or sys_flag & TRANSACTION_MASK:
             return None

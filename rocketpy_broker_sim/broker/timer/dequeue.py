@@ -34,7 +34,7 @@ __all__ = ["Dequeue"]
 
 AHEAD_MS: Final = 1000
 """How long before its time a slot is opened, at least."""
-AHEAD_MS_EACH: Final = 0.02
+AHEAD_MS_EACH: Final = 0.05
 """And how much earlier for each message in it."""
 AHEAD_TICKS: Final = 20
 """How many ticks ahead such a slot is looked for."""
@@ -203,32 +203,40 @@ class Dequeue:
             for waiting, _ in taken:
                 opened.put_back(waiting)
             raise
-        for waiting, outcome in taken:
-            self._note(waiting, outcome)
+        self._note(taken)
         if failure is not None:
             raise failure
         return bool(taken)
 
     def _put_due(self, taken: list[tuple[Waiting, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
         """Put what is due, as far as that goes. Returns what stood in the way of the next one."""
+        failure = self._take_due(taken, most, in_order=in_order)
+        done, refusal = self._delivery.put_all([outcome for _, outcome in taken])
+        for waiting, _ in taken[done:]:
+            self._parts.opened.put_back(waiting)
+        del taken[done:]
+        return refusal or failure
+
+    def _take_due(self, taken: list[tuple[Waiting, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
+        """Take what is due and make it ready. Returns what stood in the way of the next one."""
         opened, now = self._parts.opened, self._parts.clock.elapsed() + INSTANT_MS
         failure: StoreError | None = None
         while len(taken) < most and (waiting := opened.take_due(now)) is not None:
             try:
                 if self._is_its_turn(waiting, in_order=in_order):
-                    taken.append((waiting, self._deliver(waiting)))
+                    taken.append((waiting, self._prepare(waiting)))
                     waiting = None
             except StoreError as exc:
                 failure = exc
             finally:
                 if waiting is not None:
                     opened.put_back(waiting)
-            if waiting is not None or (taken[-1][0].kind & ROLL and taken[-1][1].was_put):
+            if waiting is not None or taken[-1][0].kind & ROLL:
                 break  # what rolls may recall what comes next: that waits until it is through
         return failure
 
-    def _deliver(self, waiting: Waiting) -> Outcome:
-        return self._delivery.deliver(
+    def _prepare(self, waiting: Waiting) -> Outcome:
+        return self._delivery.prepare(
             waiting.position,
             waiting.size,
             waiting.written_ms,
@@ -255,14 +263,18 @@ class Dequeue:
             slot.barrier = self._parts.store.max_offset(TIMER_TOPIC, 0)
         return self._parts.timers.queue_offset >= slot.barrier
 
-    def _note(self, waiting: Waiting, outcome: Outcome) -> None:
+    def _note(self, taken: list[tuple[Waiting, Outcome]]) -> None:
         opened = self._parts.opened
-        opened.done(waiting)
-        self.delivered += outcome.was_put
-        if outcome.key is not None:
-            opened.slots[waiting.tick].found.add(outcome.key)
-        elif outcome.topic:
-            self._parts.metrics.add(outcome.topic, 1 if waiting.kind & DELETE else -1)
+        counts: dict[str, int] = {}
+        for waiting, outcome in taken:
+            opened.done(waiting)
+            self.delivered += outcome.was_put
+            if outcome.key is not None:
+                opened.slots[waiting.tick].found.add(outcome.key)
+            elif outcome.topic:
+                counts[outcome.topic] = counts.get(outcome.topic, 0) + (1 if waiting.kind & DELETE else -1)
+        for topic, more in counts.items():
+            self._parts.metrics.add(topic, more)
 
     # --- closing slots
 

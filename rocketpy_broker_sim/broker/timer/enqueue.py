@@ -199,7 +199,10 @@ class Enqueue:
     def _deliver(self, record: TimerRecord) -> None:
         """Deliver a message whose slot has passed, when all before it is noted."""
         self._finish(record.queue_offset)
-        outcome = self._delivery.deliver(record.position, record.size, NEVER_ENQUEUED)
+        outcome = self._delivery.prepare(record.position, record.size, NEVER_ENQUEUED)
+        _, failure = self._delivery.put_all([outcome])
+        if failure is not None:
+            raise failure
         if outcome.was_put:
             self._parts.commit()
         self._finish(record.queue_offset + 1)
