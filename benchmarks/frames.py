@@ -33,10 +33,20 @@ def frame(code: int, fields: Mapping[str, object], body: bytes = b"", *, opaque:
     return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
 
 
-def send_frame(topic: str, queue_id: int, body: bytes, *, batch: bool = False, opaque: int = 1) -> bytes:
-    """A message, or a batch of them, for one queue."""
-    properties = "WAIT\x01true\x02" if batch else _PROPERTIES.format(queue_id)
-    values = ("bench_raw", topic, "TBW102", 4, queue_id, 0, 1_700_000_000_000, 0, properties, 0, "false", batch)
+def send_frame(
+    topic: str,
+    queue_id: int,
+    body: bytes,
+    *,
+    batch: bool = False,
+    opaque: int = 1,
+    properties: Mapping[str, str] | None = None,
+) -> bytes:
+    """A message, or a batch of them, for one queue; `properties` are some more."""
+    told = "WAIT\x01true\x02" if batch else _PROPERTIES.format(queue_id)
+    for name, value in (properties or {}).items():
+        told += f"{name}\x01{value}\x02"
+    values = ("bench_raw", topic, "TBW102", 4, queue_id, 0, 1_700_000_000_000, 0, told, 0, "false", batch)
     fields = dict(zip("abcdefghijkm", map(_spelled, values), strict=True))
     return frame(SEND_BATCH_MESSAGE if batch else SEND_MESSAGE_V2, fields, body, opaque=opaque)
 

@@ -57,6 +57,9 @@ class SendResult(NamedTuple):
     transaction_id: str | None = None
     region_id: str = "DefaultRegion"
     trace_on: bool = True
+    recall_handle: str | None = None
+    """What `recall` takes to take the message back before it is due; None for a message that has neither `delay` nor
+    `deliver_at`."""
 
 
 class LocalTransactionState(Enum):

@@ -92,6 +92,7 @@ PUBLIC: dict[str, set[str]] = {
         "DeadLetterReplay",
         "FilterRefusedError",
         "FlowControlError",
+        "IllegalOperationError",
         "InvalidParameterError",
         "LatencyTable",
         "LitePullConsumer",

@@ -200,6 +200,10 @@ class Producer(Lifetime[TrioProducer]):
             bridge.portal.post(many.abort)
         return many.result()
 
+    async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
+        """Take back a message that is not due yet. See `rocketpy.Producer.recall`."""
+        return await self._call(self._inner.recall, topic, handle, timeout=timeout)
+
     async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number."""
         return await self._call(self._inner.queues, topic, timeout=timeout)

@@ -56,5 +56,6 @@ def quick_result(attempt: Try[Any], found: SendAnswer) -> SendResult:
         transaction_id,
         region or "DefaultRegion",
         trace_on is not False,
+        None,
     )
     return tuple.__new__(SendResult, values)  # the class's own takes twice as long

@@ -12,6 +12,7 @@ __all__ = [
     "BrokerError",
     "FilterRefusedError",
     "FlowControlError",
+    "IllegalOperationError",
     "InvalidParameterError",
     "MessageIllegalError",
     "NoPermissionError",
@@ -113,6 +114,12 @@ class InvalidParameterError(BrokerError):
     """A field of the request is not acceptable."""
 
     well_known_codes = (29,)
+
+
+class IllegalOperationError(BrokerError):
+    """What is asked for cannot be done (any more): the message that is to be recalled is due already, for instance."""
+
+    well_known_codes = (604,)
 
 
 class FilterRefusedError(BrokerError):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rocketpy.errors import ConfigError
 from rocketpy.message.accessors import PropertyAccessors
 from rocketpy.message.property_names import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
+from rocketpy.seams import wall_ms
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["Message"]
 
 _SEPARATORS = frozenset("\x01\x02")
+_LONG: Final = 2**63 - 1
+_PAST_MS: Final = 1000
+"""How long ago a moment may be that stands for now: clocks differ a little, and programs take their time."""
 _WAIT: Final = PropertyName.WAIT
 """At hand: it is put into every message."""
 
@@ -35,7 +39,7 @@ class Message(PropertyAccessors):
         sharding_key: Messages with equal sharding keys go to one queue, in the order they are sent.
         delay_level: One of the broker's delay levels, 1 to 18; 0 is none.
         delay: Seconds (or a timedelta) until delivery, to the millisecond. RocketMQ 5 brokers only.
-        deliver_at: An aware datetime, or milliseconds since 1970. RocketMQ 5 brokers only.
+        deliver_at: An aware datetime, or milliseconds since 1970; not in the past. RocketMQ 5 brokers only.
         wait_store_ok: Whether the answer waits until the message is flushed and replicated as the broker is
             configured.
 
@@ -167,6 +171,8 @@ def _delay_ms(delay: object) -> int:
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
         raise ConfigError(f"delay is {delay!r}: give seconds, zero or more, or a timedelta")
+    if seconds > _LONG / 1000:
+        raise ConfigError(f"delay is {delay!r}, which is more than RocketMQ can express; brokers take days, not years")
     return round(seconds * 1000)
 
 
@@ -176,7 +182,17 @@ def _deliver_ms(deliver_at: object) -> int:
     if isinstance(deliver_at, datetime):
         if deliver_at.tzinfo is None:
             raise ConfigError("deliver_at has no time zone: give an aware datetime, or milliseconds since 1970")
-        return round(deliver_at.timestamp() * 1000)
-    if isinstance(deliver_at, bool) or not isinstance(deliver_at, int) or deliver_at < 0:
+        moment = round(deliver_at.timestamp() * 1000)
+    elif isinstance(deliver_at, bool) or not isinstance(deliver_at, int) or deliver_at < 0:
         raise ConfigError(f"deliver_at is {deliver_at!r}: give an aware datetime, or milliseconds since 1970")
-    return deliver_at
+    else:
+        moment = deliver_at
+    if moment > _LONG:
+        raise ConfigError(f"deliver_at is {deliver_at!r}, which is more than RocketMQ can express")
+    gone = wall_ms() - moment
+    if gone > _PAST_MS:
+        raise ConfigError(
+            f"deliver_at is {deliver_at!r}, which was {gone / 1000:.10g} s ago: give a time to come, in milliseconds "
+            "if it is a number, or leave it out to have the message delivered at once"
+        )
+    return moment

@@ -246,6 +246,10 @@ class Producer(Lifetime[TrioProducer]):
             raise
         return many.result()
 
+    def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
+        """Take back a message that is not due yet. See `rocketpy.Producer.recall`."""
+        return self._portal.call(self._inner.recall, topic, handle, timeout=timeout)
+
     def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number."""
         return self._portal.call(self._inner.queues, topic, timeout=timeout)

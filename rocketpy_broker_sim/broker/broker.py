@@ -33,7 +33,9 @@ from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
+from rocketpy_broker_sim.broker.subsystems.timers import Timers
 from rocketpy_broker_sim.broker.subsystems.transactions import Transactions
+from rocketpy_broker_sim.broker.timer.stage import TimerStage
 from rocketpy_broker_sim.broker.transactions.half import HalfStage
 from rocketpy_broker_sim.broker.views import (
     BrokerAdminView,
@@ -47,10 +49,12 @@ from rocketpy_broker_sim.broker.views import (
     PullView,
     QueryView,
     QueueView,
+    RecallView,
     ResetView,
     SendBackView,
     SendView,
     StatsView,
+    TimerView,
     TopicAdminView,
     TransactionView,
     Views,
@@ -96,6 +100,7 @@ class Broker:
         slices: What it has to do that grows with what is asked.
         storing: Takes messages and keeps them.
         delays: Delivers what was put aside.
+        timers: Delivers what has a moment of its own.
         tables: Topics, groups and offsets.
         filters: Who filters by properties.
         transactions: Knows which transactions have ended, and asks about the others.
@@ -131,6 +136,7 @@ class Broker:
         self.subsystems: list[Subsystem] = [
             self.storing,
             self.delays,
+            self.timers,
             self.tables,
             self.filters,
             self.transactions,
@@ -147,6 +153,7 @@ class Broker:
         config, statistics = self.config, BrokerStatistics(trio.current_time)
         answers = self.memory.account(ANSWERS)
         self.storing = storing = Storing(storage, config, statistics, self._hear, hooks, answers)
+        self.timers = Timers(config, storage, storing)
         self.tables = Tables(config, storage, storing.store, self.memory)
         self.delays = Delays(config, storage, storing, self.tables.topics)
         self.filters = Filters(config, storage, storing, self.memory)
@@ -183,6 +190,7 @@ class Broker:
         """The stages of the put pipeline behind the checks."""
         return {
             Place.HALF_MESSAGE: HalfStage(self.storing.queue_refusal),
+            Place.TIMER: TimerStage(self.config.store, self.timers.count_in, self.storing.queue_refusal),
             Place.DELAY_LEVEL: DelayStage(self.delays.level_count, self.storing.queue_refusal),
             Place.STORE: StoreStage(self.storing.place, self.config),
         }
@@ -197,6 +205,8 @@ class Broker:
         pipeline, persistence, waiters = self.pipeline, self.saving.persistence, self.pulls.waiters
         return Views(
             send=SendView(identity, store, turn, pipeline, checks, self.storing.refusal, self.slices),
+            recall=RecallView(config, identity, topics, turn, pipeline),
+            timer=TimerView(self.timers.timers, self.timers.metrics, self.timers.is_on),
             send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
             transactions=TransactionView(config, identity, store, turn, pipeline, self.transactions.ledger),
             pull=PullView(

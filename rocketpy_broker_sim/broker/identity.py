@@ -58,6 +58,11 @@ class Identity:
         self.config_version = DataVersion()
         self._refresh()
 
+    @property
+    def broker_name(self) -> str:
+        """What clients call it."""
+        return self._config.broker_name
+
     def settle(self, address: str, local_ip: Callable[[], str]) -> None:
         """Note where the broker is.
 

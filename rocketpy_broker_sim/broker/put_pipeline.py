@@ -36,7 +36,7 @@ class Place(enum.IntEnum):
     HALF_MESSAGE = 2
     """The first half of a transaction goes to where it waits for the second. It is delayed when it is committed."""
     TIMER = 3
-    """A message with a moment of its own goes to the timer. Nothing stands here yet: the checks refuse it."""
+    """A message with a moment of its own goes to the timer's topic."""
     DELAY_LEVEL = 4
     """A message with a delay level goes to the schedule topic."""
     STORE = 5

@@ -26,9 +26,11 @@ from rocketpy_broker_sim.broker.processors import (
     pull,
     query,
     queue_offset,
+    recall,
     reset_offset,
     send,
     send_back,
+    timers,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: _on(lambda v: v.send_back, send_back.send_back, "send"),
     RequestCode.END_TRANSACTION: _on(lambda v: v.transactions, end_transaction.end_transaction, "end transaction"),
     RequestCode.RESUME_CHECK_HALF_MESSAGE: _on(lambda v: v.transactions, end_transaction.resume_check, "admin"),
+    RequestCode.RECALL_MESSAGE: _on(lambda v: v.recall, recall.recall_message, "send"),
     RequestCode.QUERY_MESSAGE: _on(lambda v: v.query, query.query_message, "query"),
     RequestCode.VIEW_MESSAGE_BY_ID: _on(lambda v: v.query, query.view_message, "query"),
     # where groups stand
@@ -119,6 +122,8 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: _on(lambda v: v.cleaning, cleaning.clean_expired_queues, "admin"),
     RequestCode.CLEAN_UNUSED_TOPIC: _on(lambda v: v.cleaning, cleaning.clean_unused_topics, "admin"),
     RequestCode.GET_BROKER_RUNTIME_INFO: _on(lambda v: v.admin_broker, admin_broker.get_runtime_info, "admin"),
+    RequestCode.GET_TIMER_CHECK_POINT: _on(lambda v: v.timer, timers.get_timer_checkpoint, "admin"),
+    RequestCode.GET_TIMER_METRICS: _on(lambda v: v.timer, timers.get_timer_metrics, "admin"),
 }
 
 

@@ -21,7 +21,7 @@ from rocketpy_broker_sim.store.log import commit_log
 from rocketpy_broker_sim.store.queue import consume_queue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.lanes import Lanes
@@ -29,18 +29,22 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.schedule import ScheduleService
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics, Totals
     from rocketpy_broker_sim.broker.subsystem import Subsystem
+    from rocketpy_broker_sim.broker.timer.service import TimerService
     from rocketpy_broker_sim.broker.transactions.ledger import Ledger
     from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.broker.write_conditions import WriteConditions
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy_broker_sim.store.timer.store import TimerStore
 
 __all__ = [
+    "NO_TIMER",
     "measures_of_delays",
     "measures_of_lanes",
     "measures_of_messages",
     "measures_of_puts",
     "measures_of_store",
+    "measures_of_timer",
     "measures_of_transactions",
     "measures_of_waiters",
     "runtime_info",
@@ -60,7 +64,7 @@ _TRANSFERRED = ("getTransferredTps", "getTransferedTps")
 """Tools of releases 4.x look for the key as it was misspelt there."""
 _RATES = (10, 60, 600)
 """Seconds over which rates are told."""
-_NO_TIMER = {
+NO_TIMER: Mapping[str, str] = {
     "timerReadBehind": "0",
     "timerOffsetBehind": "0",
     "timerCongestNum": "0",
@@ -88,7 +92,7 @@ def runtime_info(config: BrokerConfig, boot_timestamp: int, subsystems: Iterable
     }
     for subsystem in subsystems:
         found.update(subsystem.measures())
-    return found | _NO_TIMER
+    return found
 
 
 def _duration(milliseconds: int) -> str:
@@ -222,6 +226,20 @@ def measures_of_transactions(ledger: Ledger, store: MessageStore) -> dict[str, s
         "transactionChecks": str(ledger.asked),
         "transactionChecksWithoutProducer": str(ledger.nobody_to_ask),
         "transactionEndsToWrite": str(len(ledger.pending)),
+    }
+
+
+def measures_of_timer(service: TimerService, timers: TimerStore) -> dict[str, str]:
+    """How far the timer is behind, how many messages wait, and how many a second come and go."""
+    oldest = timers.wheel.oldest()
+    behind = 0 if oldest is None else wall_ms() - oldest * timers.precision - timers.precision
+    taken, delivered = service.rates()
+    return {
+        "timerReadBehind": str(max(0, behind) // 1000),
+        "timerOffsetBehind": str(service.enqueue.behind),
+        "timerCongestNum": str(timers.wheel.waiting),
+        "timerEnqueueTps": f"{taken:.1f}",
+        "timerDequeueTps": f"{delivered:.1f}",
     }
 
 

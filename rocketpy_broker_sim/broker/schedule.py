@@ -19,10 +19,10 @@ import trio
 from rocketpy.errors import MessageDecodeError, StoreError
 from rocketpy.logs import get_logger, quote
 from rocketpy.services import run_blocking, ticks
-from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, is_valid_stored_topic
-from rocketpy_broker_sim.broker.delay import queue_of_level, target
+from rocketpy.wire.names import SCHEDULE_TOPIC
+from rocketpy_broker_sim.broker.again import Again, may_go, put_again, readable
+from rocketpy_broker_sim.broker.delay import queue_of_level
 from rocketpy_broker_sim.broker.stored import stored_records
-from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
     from rocketpy.message import RecordHead
@@ -42,7 +42,6 @@ _FIRST_RETRY = 0.1
 _LAST_RETRY = 10.0
 _INSTANT_MS = 0.001
 """What is due that soon is due: differences of large floats, and a clock that stands may never get over them."""
-_NEVER_STORABLE = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class ScheduleService:
@@ -231,34 +230,21 @@ class ScheduleService:
             left = 0.0 if left > delay else left
         return left / 1000 if left > _INSTANT_MS else 0.0
 
-    def _readable(self, topic: str, queue_id: int) -> int:
-        """The queue that a message was meant for, or another one if the topic has fewer queues by now.
-
-        Apache's broker always uses the original queue, where no consumer gets the message.
-        """
-        queues = self._queues_read(topic)
-        return queue_id % queues if queues else queue_id
-
     def _put(self, level: int, record: StoredRecord) -> bool:
         """Put a message where it was meant to go; whether it is done with."""
-        message, goal = record.message, target(record.properties)
-        if goal is None or goal[0] == TRANSACTION_HALF_TOPIC or not is_valid_stored_topic(goal[0]):
+        message, goal = record.message, may_go(record.properties)
+        if goal is None:
             log.error("delay level %d: a message for no topic is left out: %s", level, quote(str(record.properties)))
             return True
-        message.topic, message.queue_id = goal[0], self._readable(*goal)
-        status = self._store.put(message).status
-        if status is PutMessageStatus.TOO_MANY_QUEUES:  # it was taken before there were so many
-            self._store.open_queue(message, bounded=False)
-            status = self._store.put(message).status
-        if status in _NEVER_STORABLE:
+        message.topic, message.queue_id = goal[0], readable(self._queues_read(goal[0]), goal[1])
+        became, status = put_again(self._store, message)
+        if became is Again.NEVER:
             log.error(
                 "delay level %d: the message at %d cannot be stored in %s and is left out",
                 level,
                 record.head.queue_offset,
                 message.topic,
             )
-            return True
-        if status is not PutMessageStatus.PUT_OK:
+        elif became is Again.LATER:
             log.warning("delay level %d: the store does not take messages now (%s)", level, status.name)
-            return False
-        return True
+        return became is not Again.LATER

@@ -19,6 +19,7 @@ from rocketpy.wire.names import (
     DLQ_PREFIX,
     NOT_ALLOWED_SEND,
     RETRY_PREFIX,
+    TIMER_TOPIC,
     dlq_topic,
     group_of_retry_topic,
     is_valid_topic,
@@ -118,7 +119,7 @@ class SendChecks:
             _refuse(
                 ResponseCode.INVALID_PARAMETER, f"the topic {name[:127]!r} is blank, too long or has illegal characters"
             )
-        if name in NOT_ALLOWED_SEND or name.startswith(DLQ_PREFIX):
+        if name in NOT_ALLOWED_SEND or name == TIMER_TOPIC or name.startswith(DLQ_PREFIX):
             _refuse(ResponseCode.NO_PERMISSION, f"sending to the topic {name} is forbidden")
         return topic
 
@@ -187,8 +188,11 @@ def _fill(
     if watched.isdisjoint(properties) and not message.topic.startswith(RETRY_PREFIX):
         message.properties = _joined(text, broker.identity.added_properties)
         return
+    recalled = _recalled(broker, message.topic, properties)
     for name in _OURS:
         properties.pop(name, None)
+    if recalled is not None:
+        properties[PropertyName.TIMER_DEL_UNIQUE_KEY] = recalled
     properties.update(broker.identity.added_property_map)
     _refuse_by_properties(broker, message, properties)
     if message.topic.startswith(RETRY_PREFIX):
@@ -196,9 +200,23 @@ def _fill(
     level = delay_level(properties)
     if level is None:
         _refuse(ResponseCode.MESSAGE_ILLEGAL, "the delay level is not a number")
-    if level <= 0 and any(name in properties for name in TIMER_PROPERTIES):
-        _refuse(ResponseCode.SYSTEM_ERROR, "accurate timer message is not enabled: send with a delay level instead")
     put.properties = properties
+
+
+def _recalled(broker: ChecksView, topic: str, properties: dict[str, str]) -> str | None:
+    """What a message recalls, as clients did before there was a request for it; None when it recalls nothing.
+
+    Raises:
+        BrokerError: messages may not be recalled here, or not from this topic.
+    """
+    key = properties.get(PropertyName.TIMER_DEL_UNIQUE_KEY)
+    if key is None or not any(name in properties for name in TIMER_PROPERTIES):
+        return None
+    if not broker.config.recall_message_enable:
+        _refuse(ResponseCode.NO_PERMISSION, "messages cannot be recalled here (recallMessageEnable=false)")
+    if not key.startswith(f"{topic}+"):
+        _refuse(ResponseCode.ILLEGAL_OPERATION, f"a message to the topic {topic} recalls none of another topic")
+    return key
 
 
 def _joined(text: str, more: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.wire.message_codec import decode_record
+from rocketpy.wire.message_id import offset_message_id
 from rocketpy.wire.properties import encode_properties
 from rocketpy.wire.record import head_layout, read_head
 from rocketpy_broker_sim.store.put_result import IncomingMessage
@@ -29,13 +30,16 @@ class StoredRecord(NamedTuple):
         head: Where and when it was stored.
         message: Ready to be put again, to the same topic and queue.
         properties: Its properties, without what only this record may carry.
-        offset_message_id: The id that names broker and position.
     """
 
     head: RecordHead
     message: IncomingMessage
     properties: dict[str, str]
-    offset_message_id: str
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id that names broker and position."""
+        return offset_message_id(self.head.store_host, self.head.physical_offset)
 
 
 def stored_records(data: bytes) -> Iterator[StoredRecord]:
@@ -51,8 +55,13 @@ def stored_records(data: bytes) -> Iterator[StoredRecord]:
         position += record.head.total_size
 
 
-def stored_record(data: bytes, position: int = 0) -> StoredRecord:
+def stored_record(data: bytes, position: int = 0, *, encoded: bool = True) -> StoredRecord:
     """The record that begins at `position`.
+
+    Args:
+        data: Records.
+        position: Where it begins.
+        encoded: Whether the message gets its properties; otherwise the caller changes them first.
 
     Raises:
         MessageDecodeError: it is damaged or not whole.
@@ -60,13 +69,13 @@ def stored_record(data: bytes, position: int = 0) -> StoredRecord:
     decoded = decode_record(data, position)
     head = read_head(data, position)
     body_at = position + head_layout(head.sys_flag).size
-    properties = dict(decoded.properties)
+    properties = decoded.properties
     properties.pop(_CRC, None)
     message = IncomingMessage(
         topic=decoded.topic,
         queue_id=head.queue_id,
         body=data[body_at : body_at + head.body_length],
-        properties=encode_properties(properties),
+        properties=encode_properties(properties) if encoded else "",
         flag=head.flag,
         sys_flag=head.sys_flag,
         born_timestamp=head.born_timestamp,
@@ -75,4 +84,4 @@ def stored_record(data: bytes, position: int = 0) -> StoredRecord:
         reconsume_times=head.reconsume_times,
         prepared_transaction_offset=head.prepared_transaction_offset,
     )
-    return StoredRecord(head, message, properties, decoded.offset_message_id)
+    return StoredRecord(head, message, properties)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
     from rocketpy_broker_sim.broker.tables.producers import ProducerTable
     from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
+    from rocketpy_broker_sim.broker.tables.timer_metrics import TimerMetricsTable
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.broker.transactions.ledger import Ledger
     from rocketpy_broker_sim.broker.turn import Turn
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.filtering import MessageFilter
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import PutMessageStatus
+    from rocketpy_broker_sim.store.timer.store import TimerStore
 
 __all__ = [
     "BrokerAdminView",
@@ -51,11 +53,13 @@ __all__ = [
     "PullView",
     "QueryView",
     "QueueView",
+    "RecallView",
     "Refusal",
     "ResetView",
     "SendBackView",
     "SendView",
     "StatsView",
+    "TimerView",
     "TopicAdminView",
     "TransactionView",
     "Views",
@@ -115,6 +119,34 @@ class SendView(NamedTuple):
     checks: SendChecks
     refusal: Refusal
     slices: Slices
+
+
+class RecallView(NamedTuple):
+    """RECALL_MESSAGE.
+
+    Attributes:
+        pipeline: Leads what recalls a message into the store.
+    """
+
+    config: BrokerConfig
+    identity: Identity
+    topics: TopicTable
+    turn: Turn
+    pipeline: PutPipeline
+
+
+class TimerView(NamedTuple):
+    """How far the timer is.
+
+    Attributes:
+        timers: Its wheel and log.
+        metrics: How many messages wait, by topic.
+        is_on: Whether there is one.
+    """
+
+    timers: TimerStore
+    metrics: TimerMetricsTable
+    is_on: bool
 
 
 class SendBackView(NamedTuple):
@@ -325,6 +357,8 @@ class Views(NamedTuple):
     """The views of one broker, by the processor module that gets each."""
 
     send: SendView
+    recall: RecallView
+    timer: TimerView
     send_back: SendBackView
     transactions: TransactionView
     pull: PullView

@@ -29,6 +29,8 @@ __all__ = ["EMBEDDED", "broker_names", "broker_settings", "name_server_settings"
 EMBEDDED: Mapping[str, Any] = {
     "mapped_file_size_commit_log": 16 * 1024 * 1024,
     "mapped_file_size_consume_queue": 600_000,
+    "mapped_file_size_timer_log": 1024 * 1024,
+    "recall_message_enable": True,
     "max_hash_slot_num": 5_000,
     "max_index_num": 20_000,
     "enabled_append_prop_crc": True,
@@ -42,9 +44,9 @@ EMBEDDED: Mapping[str, Any] = {
     "wait_time_mills_in_send_queue": 30_000,
 }
 """How the settings of embedded brokers differ from those of brokers: they start at once, say of every record whether it
-is whole, filter by SQL92 with bit maps, go on where others have filled the disk that they share, and put up with a
-program that keeps the interpreter to itself for a while: the 200 ms in a queue after which a broker calls itself busy
-soon pass there."""
+is whole, filter by SQL92 with bit maps, let messages be recalled, go on where others have filled the disk that they
+share, and put up with a program that keeps the interpreter to itself for a while: the 200 ms in a queue after which a
+broker calls itself busy soon pass there."""
 
 _OWN = {
     "listen_port": "each server takes a free port",

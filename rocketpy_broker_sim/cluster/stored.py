@@ -15,7 +15,6 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import AUTO_CREATE_TOPIC, check_topic
-from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES
 from rocketpy_broker_sim.broker.put_pipeline import Place, Put
 from rocketpy_broker_sim.store.put_result import GetMessageStatus, IncomingMessage
 
@@ -113,8 +112,6 @@ def _topic(broker: Broker, name: str) -> TopicConfig:
 
 
 def _incoming(broker: Broker, message: Message, queue_id: int, properties: dict[str, str]) -> IncomingMessage:
-    if any(name in properties for name in TIMER_PROPERTIES):
-        raise ConfigError("the broker has no accurate timer: give the message a delay_level instead of a moment")
     properties.update(broker.identity.added_property_map)
     return IncomingMessage(
         message.topic,

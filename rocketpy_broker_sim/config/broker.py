@@ -87,6 +87,10 @@ class BrokerConfig(Settings):
     """Whether changes of system topics are refused."""
     start_accept_send_request_time_stamp: int = number(0)
     """Time, in ms since 1970, before which sends are refused."""
+    recall_message_enable: bool = switch(False)
+    """Whether producers may take back messages that are not due yet."""
+    allow_recall_when_broker_not_writeable: bool = switch(True)
+    """Whether they may while `broker_permission` lets nobody send."""
 
     # --- consumers ---
     long_polling_enable: bool = switch(True)

@@ -24,6 +24,7 @@ _COUNT = (1, 1_000_000)
 _SWITCH = (0, 1)
 
 BROKER_UPDATES: dict[str, tuple[int, int]] = {
+    "allowRecallWhenBrokerNotWriteable": _SWITCH,
     "autoCreateSubscriptionGroup": _SWITCH,
     "autoCreateTopicEnable": _SWITCH,
     "brokerFastFailureEnable": _SWITCH,
@@ -42,10 +43,16 @@ BROKER_UPDATES: dict[str, tuple[int, int]] = {
     "maxMessageSize": (1, 4 * 1024 * 1024),
     "notifyConsumerIdsChangedEnable": _SWITCH,
     "osPageCacheBusyTimeOutMills": _MILLIS,
+    "recallMessageEnable": _SWITCH,
     "rejectPullConsumerEnable": _SWITCH,
     "rejectTransactionMessage": _SWITCH,
     "shortPollingTimeMills": _MILLIS,
     "slaveReadEnable": _SWITCH,
+    "timerCongestNumEachSlot": (0, 2**31 - 1),
+    "timerFlushIntervalMs": _PERIOD,
+    "timerMaxDelaySec": (0, 2**31 - 1),
+    "timerStopDequeue": _SWITCH,
+    "timerStopEnqueue": _SWITCH,
     "traceOn": _SWITCH,
     "transactionCheckInterval": _PERIOD,
     "transactionCheckMax": (0, 1_000_000),

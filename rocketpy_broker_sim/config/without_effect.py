@@ -90,13 +90,12 @@ _BROKER = {
         retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval reviveMaxSlow reviveQueueNum
         reviveScanTime serverLoadBalancerEnable skipWhenCKRePutReachMaxTimes
     """,
-    "there are no timer messages here: they are refused, delay levels work": """
-        allowRecallWhenBrokerNotWriteable disappearTimeAfterStart mappedFileSizeTimerLog recallMessageEnable
-        timerCheckMetricsWhen timerColdDataCheckIntervalMs timerCongestNumEachSlot timerEnableCheckMetrics
-        timerEnableDisruptor timerEnableRetryUntilSuccess timerFlushIntervalMs timerGetMessageThreadNum
-        timerInterceptDelayLevel timerMaxDelaySec timerMetricSmallThreshold timerPrecisionMs
-        timerProgressLogIntervalMs timerPutMessageThreadNum timerRollWindowSlot timerSkipUnknownError
-        timerStopDequeue timerStopEnqueue timerWarmEnable timerWheelEnable
+    "one task moves timer messages, and tries until each is stored": """
+        timerEnableDisruptor timerEnableRetryUntilSuccess timerGetMessageThreadNum timerPutMessageThreadNum
+        timerSkipUnknownError timerWarmEnable
+    """,
+    "timer messages are counted as they come and go": """
+        timerCheckMetricsWhen timerEnableCheckMetrics timerMetricSmallThreshold timerProgressLogIntervalMs
     """,
     "delayed messages are delivered one queue after the other": """
         enableScheduleAsyncDeliver enableScheduleMessageStats maxDelayTime scheduleAsyncDeliverMaxPendingLimit
@@ -108,7 +107,7 @@ _BROKER = {
     """,
     "reads of cold data are not slowed down": """
         cgColdReadThreshold coldCtrStrategyEnable coldDataFlowControlEnable coldDataScanEnable
-        dataReadAheadEnable globalColdReadThreshold usePIDColdCtrStrategy
+        dataReadAheadEnable globalColdReadThreshold timerColdDataCheckIntervalMs usePIDColdCtrStrategy
     """,
     "the first offsets of queues are corrected whenever files of the log go": """
         correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval
@@ -117,7 +116,7 @@ _BROKER = {
         destroyMapedFileIntervalForcibly
     """,
     "nothing of Apache's reads them either": """
-        enableCleanExpiredOffset maxBatchDeleteFilesNum
+        enableCleanExpiredOffset maxBatchDeleteFilesNum timerInterceptDelayLevel
     """,
     "a disk holds the files of one broker": """
         logicalDiskSpaceCleanForciblyThreshold

@@ -113,7 +113,7 @@ class MessageWriter:
     def put_run(self, run: MessageRun) -> PlacedRun | None:
         """Give messages of one sender their places; None, and nothing is done, unless all of it is as usual."""
         found = {queue_id: self._queues.find((run.topic, queue_id)) for queue_id in set(run.queue_ids)}
-        queues = {queue_id: queue for queue_id, queue in found.items() if queue is not None and not queue.is_schedule}
+        queues = {queue_id: queue for queue_id, queue in found.items() if queue is not None and not queue.is_waiting}
         sys_flag = _with_host_bits(run)
         if len(queues) < len(found) or not queues or sys_flag & TRANSACTION_MASK:
             return None
@@ -303,15 +303,14 @@ class MessageWriter:
         )
         if self._with_crc:
             record = fill_crc_property(record)
-        if queue.is_schedule:
+        if queue.is_waiting:
             self._clock.mark(position, timestamp)
+        if queue.is_schedule:
             code = self._levels.deliver_time(properties, timestamp)
         elif message.tags_code is None:
             code = tags_code_of(properties)
         else:
             code = message.tags_code
-        if queue.is_half:
-            self._clock.mark(position, timestamp)
         unit = UNIT.pack(position, size, code)
         request = DispatchRequest(queue, offset, position, size, (code,), timestamp, sys_flag, (properties,), unit)
         self._log.add(record)

@@ -21,7 +21,10 @@ __all__ = ["StoredClock"]
 STAND_MS = 1_000
 """How long stored times stand at most when the wall clock is behind them."""
 TOLERANCE_MS = 5
-"""How far stored times and the monotonic clock may part before the difference is noted."""
+"""How far stored times may get ahead of the monotonic clock before that is noted. That they fall behind is noted at
+once, or messages would be delivered too early."""
+WHOLE_MS = 1.0
+"""Stored times are whole milliseconds: a message may have been stored that much later than its time says."""
 MOST_MARKS = 4_096
 _position = attrgetter("position")
 
@@ -82,13 +85,15 @@ class StoredClock:
         marks, elapsed = self._marks, self._elapsed()
         while marks and marks[-1].position >= position:  # of records that were taken back, as the disk refused them
             marks.pop()
-        if not marks or abs((stored - marks[-1].stored) - (elapsed - marks[-1].elapsed)) > TOLERANCE_MS:
-            marks.append(_Mark(position, stored, elapsed))
+        ahead = stored - marks[-1].stored - (elapsed - marks[-1].elapsed) if marks else 0.0
+        if not marks or ahead > TOLERANCE_MS or ahead < 0:
+            marks.append(_Mark(position, stored, elapsed + WHOLE_MS))
             if len(marks) > MOST_MARKS:
                 del marks[0]
 
     def waited_ms(self, position: int, stored: int) -> float | None:
-        """How long ago the record at a position was stored; None where that was in an earlier run, or too long ago."""
+        """How long ago the record at a position was stored, at least; None where that was in an earlier run, or too
+        long ago."""
         index = bisect_right(self._marks, position, key=_position)
         if not index:
             return None

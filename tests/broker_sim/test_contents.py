@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 import rocketpy
 import rocketpy.sync
-from rocketpy import ConfigError, Message, MessageExt, TopicNotExistError
+from rocketpy import ConfigError, Message, MessageExt, MessageIllegalError, TopicNotExistError
 from rocketpy_broker_sim import AsyncioLocalCluster, BlockingLocalCluster, LocalCluster, WaitTimeoutError
 from rocketpy_broker_sim.cluster.contents import Contents
 from tests.broker_sim.embedded import reach
@@ -69,8 +69,8 @@ async def test_what_a_cluster_does_not_take(autojump_clock: MockClock) -> None:
         with pytest.raises(TopicNotExistError, match="create the topic first"):
             await cluster.send(Message("Orders", b"x"))
         await cluster.create_topic("Orders")
-        with pytest.raises(ConfigError, match="delay_level"):
-            await cluster.send(Message("Orders", b"x", delay=3))
+        with pytest.raises(MessageIllegalError, match="timerMaxDelaySec"):
+            await cluster.send(Message("Orders", b"x", delay=3_000_000))
         with pytest.raises(ConfigError, match="1 to 1024"):
             await cluster.create_topic("Orders", queues=0)
         with pytest.raises(ConfigError, match="characters"):

@@ -149,6 +149,7 @@ async def test_a_send_says_where_the_message_is(autojump_clock: trio.testing.Moc
             "TX",
             "east",
             False,
+            None,
         )
         sent = w.broker.requests[-1]
         assert sent.body == b"body"

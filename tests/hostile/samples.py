@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.exchanges import header_class
 from rocketpy.wire.fields import WireField
+from rocketpy.wire.recall_handle import RecallHandle
 from tests.hostile.innocent import GROUP
 from tests.hostile.shapes import dump, fresh
 
@@ -80,6 +82,9 @@ _MORE: dict[RequestCode, dict[str, str]] = {
     RequestCode.LITE_PULL_MESSAGE: {"subscription": "*", "sysFlag": "4"},
     RequestCode.SEND_BATCH_MESSAGE: {"m": "true"},
     RequestCode.UNREGISTER_CLIENT: {"consumerGroup": GROUP},
+    RequestCode.RECALL_MESSAGE: {
+        "recallHandle": RecallHandle(ATTACKED, "broker-a", str(wall_ms() + 48 * 3_600_000), "U").encode()
+    },
 }
 
 

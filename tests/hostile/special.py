@@ -50,6 +50,30 @@ def _sends(code: RequestCode) -> Iterator[Attack]:
     ):
         make = with_properties(properties)
         yield Attack(name=name, frames=lambda make=make: [make()[0] for _ in range(500)])
+    for delay in ("-1", "0", "259200", "259201", "9" * 30_000, "x"):
+        yield Attack(name=f"delay of {delay[:12]} s", frames=with_properties(f"TIMER_DELAY_SEC\x01{delay}\x02"))
+    forged = "TIMER_DELAY_SEC\x0160\x02TIMER_OUT_MS\x01x\x02TIMER_DEL_UNIQKEY\x01a\x02REAL_TOPIC\x01a\x02"
+    yield Attack(name="a timer message with forged properties", frames=with_properties(forged))
+
+
+def _recalls(code: RequestCode) -> Iterator[Attack]:
+    def of(handle: str) -> Callable[[], list[bytes]]:
+        return lambda: [request(code, small_fields(code) | {"recallHandle": handle})]
+
+    good = small_fields(code)["recallHandle"]
+    parts = (
+        "v2 T b 1 u",
+        f"v1 {ATTACKED} broker-a {'9' * 30_000} u",
+        f"v1 {ATTACKED} broker-a x u",
+        "v1",
+        " " * 30_000,
+    )
+    for text in parts:
+        handle = base64.urlsafe_b64encode(text.encode()).decode()
+        yield Attack(name=f"the handle {text[:12].strip()}, {len(text)} characters", frames=of(handle))
+    yield Attack(name="a handle that is none", frames=of("%" * 30_000))
+    yield Attack(name="1,000 recalls", frames=lambda: [request(code, small_fields(code)) for _ in range(1000)])
+    yield Attack(name="a handle with more behind it", frames=of(good + "A" * 1000))
 
 
 def _batches(code: RequestCode) -> Iterator[Attack]:
@@ -317,6 +341,7 @@ _SPECIAL: dict[RequestCode, Callable[[RequestCode], Iterator[Attack]]] = {
     RequestCode.SEND_MESSAGE: _sends,
     RequestCode.SEND_MESSAGE_V2: _sends,
     RequestCode.SEND_BATCH_MESSAGE: _batches,
+    RequestCode.RECALL_MESSAGE: _recalls,
     RequestCode.REGISTER_BROKER: _registrations,
     RequestCode.UPDATE_AND_CREATE_TOPIC: _topics,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _groups,

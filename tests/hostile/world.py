@@ -28,6 +28,7 @@ brokerName=broker-a
 storePathRootDir={store}
 mappedFileSizeCommitLog=67108864
 enablePropertyFilter=true
+recallMessageEnable=true
 """
 
 

@@ -61,6 +61,8 @@ class Outcome:
     stuck: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """What is wrong with the files of the store after kills."""
+    timed: tuple[int, ...] = ()
+    """Of timer messages: sent, early, lost, delivered though they were recalled, delivered more than once."""
     seconds: float = 0.0
 
 
@@ -99,6 +101,7 @@ class Campaign:
         for number in range(PRODUCERS):
             await self._start_client(f"producer-{number}")
         await self._start_client(TRANSACTOR)
+        await self._start("timers", ["tests.kill.timing", self._servers.name_server, "timers"])
         await self._wait_ready()
         for number, cycle in enumerate(cycles, 1):
             await self._cycle(cycle)
@@ -149,6 +152,8 @@ class Campaign:
             self._history.note_delivery(child.name, words)
         elif words[0] == "done":
             self._history.note_end(child.name, words)
+        elif words[0] == "timed":
+            self.outcome.timed = tuple(map(int, words[3:]))
         elif words[0] == "broke":
             self.outcome.stuck.append(f"{child.name} broke off: {' '.join(words[3:])}")
 
@@ -279,6 +284,7 @@ class Campaign:
             return sum(map(len, missing.values()))
 
         await self._history.wait_done(undelivered, HEAL_SECONDS)
+        await self._stop_all("timers")
 
     async def _stop_all(self, kind: str) -> None:
         for role, child in self._children.items():

@@ -12,6 +12,7 @@ from tests.kill.content import QUEUES, TOPIC, TRANSACTED
 
 LOG_FILE = 1024 * 1024
 QUEUE_FILE = 20 * 1000
+TIMER_FILE = 52 * 400
 INDEX_SLOTS, INDEX_ENTRIES = 1_000, 8_000
 """Files so small that a run fills several of each kind."""
 CHECK_AFTER = 700
@@ -59,6 +60,8 @@ class Servers:
             "transactionTimeOut": CHECK_AFTER,
             "transactionCheckInterval": CHECK_AFTER,
             "transactionCheckMax": 1_000_000,
+            "recallMessageEnable": "true",
+            "mappedFileSizeTimerLog": TIMER_FILE,
             **self.settings,
         }
         text = "".join(f"{key}={value}\n" for key, value in settings.items())

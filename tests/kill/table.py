@@ -23,6 +23,8 @@ def table(outcome: Outcome, verdict: Verdict) -> str:
         ("deliveries", len(history.deliveries)),
         ("half messages taken", sum(kind == "taken" for kind in history.transactions.values())),
         ("producers asked about transactions", sum(history.asked.values())),
+        ("timer messages", outcome.timed[0] if outcome.timed else 0),
+        ("timer messages that came twice", outcome.timed[4] if outcome.timed else 0),
         ("log", f"{verdict.log_bytes / 2**20:.1f} MiB in {verdict.files} files"),
         ("lost", verdict.of("I1", "I2", "I9")),
         ("order violations", verdict.of("I4", "I8", "I10")),

@@ -15,6 +15,7 @@ from tests.kill.verdict import judge
 
 CYCLES, SEED = 30, 1
 LEAST_ACKED = 10_000
+LEAST_TIMED = 100
 FIRST_ACK_WITHIN = 3_000.0
 LOAD_OF_ITS_OWN = 2.0
 """Processes a core that want to run in a loop that has the machine for itself; a busier one may take longer."""
@@ -29,6 +30,7 @@ def test_nothing_acknowledged_is_lost_by_kills(tmp_path):
     assert not verdict.violations, text
     assert not verdict.stuck, text
     assert outcome.history.acked >= LEAST_ACKED
+    assert outcome.timed[0] >= LEAST_TIMED
     firsts = [each.first_ack - each.waited for each in outcome.restarts if each.first_ack is not None]
     assert len(firsts) >= CYCLES // 3
     others = os.getloadavg()[0] / (LOAD_OF_ITS_OWN * (os.cpu_count() or 1))

@@ -55,8 +55,8 @@ class Run:
     def replace(self, number: int, **fields) -> None:
         self.history.sends[number] = self.history.sends[number]._replace(**fields)
 
-    def broken(self) -> set[str]:
-        outcome = Outcome(self.history)
+    def broken(self, *timed: int) -> set[str]:
+        outcome = Outcome(self.history, timed=timed)
         self.history.faults.append(Fault("kill", 0.0, "broker"))
         return {each.invariant for each in judge(self.servers, outcome).violations}
 
@@ -94,6 +94,14 @@ def test_a_message_whose_send_failed_must_not_be_there(run):
 def test_a_damaged_delivery_is_seen(run):
     run.history.deliveries[9] = run.history.deliveries[9]._replace(whole=False)
     assert run.broken() == {"I5"}
+
+
+@pytest.mark.parametrize(
+    "counts", [(9, 1, 0, 0, 0), (9, 0, 1, 0, 0), (9, 0, 0, 1, 0)], ids=("early", "lost", "recalled")
+)
+def test_timer_messages_that_break_a_promise_are_seen(run, counts):
+    assert run.broken(9, 0, 0, 0, 5) == set()
+    assert "I7" in run.broken(*counts)
 
 
 def test_offsets_that_fall_are_seen(run):

@@ -36,7 +36,7 @@ class Verdict:
 def judge(servers: Servers, outcome: RunOutcome) -> Verdict:
     """Everything that can be said after a run whose processes have ended."""
     history = outcome.history
-    wrong = [*outcome.problems, *store_check.problems(servers, "in the end", killed=False)]
+    wrong = [*outcome.problems, *_timed(outcome.timed), *store_check.problems(servers, "in the end", killed=False)]
     stored, log_bytes = _stored(servers, wrong)
     observations = [*_consumers(history), stored]
     sends = _sends(history)
@@ -45,6 +45,14 @@ def judge(servers: Servers, outcome: RunOutcome) -> Verdict:
     found += transactions.judge(servers, history)
     files = len(list(servers.store.glob("commitlog/*")))
     return Verdict(found, outcome.stuck, log_bytes, files)
+
+
+def _timed(counts: tuple[int, ...]) -> list[str]:
+    """What is wrong with timer messages: none is early, lost, or delivered though the broker had taken it back."""
+    if not counts:
+        return []
+    kinds = ("early", "lost", "delivered though they were recalled")
+    return [f"{count} timer messages are {kind}" for count, kind in zip(counts[1:4], kinds, strict=True) if count]
 
 
 def _sends(history: History) -> list[checker.Send]:

@@ -7,6 +7,8 @@ import attrs
 from rocketpy import ClientClosedError, RequestTimeoutError
 from rocketpy.message import Message
 from rocketpy.results import LocalTransactionState
+from rocketpy.seams import wall_ms
+from rocketpy.wire.recall_handle import RecallHandle
 
 __all__ = ["CALLS", "CLASSES", "FUNCTIONS", "NOT_CALLS", "SURFACES", "Call", "calls_of", "public"]
 
@@ -47,6 +49,11 @@ _TRANSACTIONS = ("transactions",)
 
 def one():
     return Message("Orders", b"from a cell")
+
+
+def _handle():
+    """Of a message that is due tomorrow."""
+    return RecallHandle("Orders", "broker-a", str(wall_ms() + 86_400_000), "U1").encode()
 
 
 def _nothing(*_):
@@ -120,6 +127,7 @@ CALLS = {
     "Producer.send_oneway": Call(lambda w: w.producer.send_oneway(one())),
     "Producer.send_batch": Call(lambda w: w.producer.send_batch([one(), one()])),
     "Producer.send_many": Call(lambda w: w.producer.send_many([one() for _ in range(30)], batch_size=4)),
+    "Producer.recall": Call(lambda w: w.producer.recall("Orders", _handle())),
     "Producer.queues": Call(lambda w: w.producer.queues("Orders")),
     "Producer.create_topic": Call(lambda w: w.producer.create_topic("Orders", queues=4)),
     "Producer.is_open, config": Call(lambda w: (w.producer.is_open, w.producer.config, repr(w.producer))),

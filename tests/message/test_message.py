@@ -11,6 +11,7 @@ from hypothesis import given
 
 from rocketpy.errors import ConfigError
 from rocketpy.message import RESERVED_PROPERTIES, Message, MessageExt, MessageQueue, PropertyName
+from rocketpy.seams import wall_clock
 from tests.strategies import user_properties
 from tests.tables import Table
 
@@ -142,6 +143,11 @@ def test_threat_M7_separators_are_refused_everywhere(arguments: dict[str, Any]) 
         ({"deliver_at": 1.5}, "deliver_at is 1.5"),
         ({"deliver_at": False}, "deliver_at is False"),
         ({"deliver_at": datetime(2030, 1, 1)}, "no time zone"),  # noqa: DTZ001
+        ({"deliver_at": 1_700_000_000}, "in milliseconds if it is a number"),
+        ({"deliver_at": datetime(2001, 1, 1, tzinfo=UTC)}, "s ago: give a time to come"),
+        ({"deliver_at": 2**63}, "more than RocketMQ can express"),
+        ({"delay": 1e300}, "more than RocketMQ can express"),
+        ({"delay": 1e308}, "more than RocketMQ can express"),
         ({"delay": 1, "delay_level": 1}, "one of delay_level, delay and deliver_at"),
         ({"delay": 1, "deliver_at": 5}, "one of delay_level, delay and deliver_at"),
     ],
@@ -158,8 +164,8 @@ def test_what_cannot_be_meant_is_refused(arguments: dict[str, Any], reason: str)
         ({"delay": 1.5}, "TIMER_DELAY_MS", "1500"),
         ({"delay": 0}, "TIMER_DELAY_MS", "0"),
         ({"delay": timedelta(minutes=1)}, "TIMER_DELAY_MS", "60000"),
-        ({"deliver_at": 1_795_000_000_123}, "TIMER_DELIVER_MS", "1795000000123"),
-        ({"deliver_at": datetime(2026, 11, 18, tzinfo=UTC)}, "TIMER_DELIVER_MS", "1794960000000"),
+        ({"deliver_at": 4_102_444_800_123}, "TIMER_DELIVER_MS", "4102444800123"),
+        ({"deliver_at": datetime(2100, 1, 1, tzinfo=UTC)}, "TIMER_DELIVER_MS", "4102444800000"),
         ({"delay_level": 18}, "DELAY", "18"),
         ({"delay_level": 99}, "DELAY", "99"),
     ],
@@ -167,6 +173,13 @@ def test_what_cannot_be_meant_is_refused(arguments: dict[str, Any], reason: str)
 )
 def test_delays(arguments: dict[str, Any], name: str, value: str) -> None:
     assert Message("T", b"x", **arguments).properties == {"WAIT": "true", name: value}
+
+
+def test_DL3_a_moment_that_has_just_passed_is_now() -> None:
+    with wall_clock(lambda: 1_800_000_000_000):
+        assert Message("T", b"x", deliver_at=1_799_999_999_000).properties["TIMER_DELIVER_MS"] == "1799999999000"
+        with pytest.raises(ConfigError, match=r"was 1\.001 s ago"):
+            Message("T", b"x", deliver_at=1_799_999_998_999)
 
 
 def test_the_short_form_of_a_message_never_shows_the_body() -> None:

@@ -17,6 +17,8 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.send import (
     ConsumerSendMsgBackRequestHeader,
+    RecallMessageRequestHeader,
+    RecallMessageResponseHeader,
     SendMessageRequestHeader,
     SendMessageResponseHeader,
 )
@@ -24,7 +26,7 @@ from rocketpy.wire.headers.send import (
 if TYPE_CHECKING:
     from rocketpy.remoting.pool import ConnectionPool
 
-__all__ = ["send_back", "send_message", "send_oneway", "send_request", "send_result"]
+__all__ = ["recall_message", "send_back", "send_message", "send_oneway", "send_request", "send_result"]
 
 STATUS_OF_CODE: dict[int, SendStatus] = {
     ResponseCode.SUCCESS: SendStatus.SEND_OK,
@@ -92,7 +94,22 @@ def send_result(answer: RemotingCommand, address: str, topic: str, broker_name: 
         transaction_id=header.transaction_id,
         region_id=answer.ext_fields.get("MSG_REGION") or "DefaultRegion",
         trace_on=answer.ext_fields.get("TRACE_ON") != "false",
+        recall_handle=header.recall_handle or None,
     )
+
+
+async def recall_message(
+    pool: ConnectionPool, address: str, header: RecallMessageRequestHeader, *, timeout: float
+) -> str:
+    """Take a message back before it is due. Returns its unique id.
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer; whether the message is recalled is unknown.
+    """
+    command = plain_request(RequestCode.RECALL_MESSAGE, header)
+    answer = await ask(pool, address, command, timeout=timeout, doing=f"recalling a message of {header.topic}")
+    return header_of(RecallMessageResponseHeader, answer, address).msg_id
 
 
 async def send_back(

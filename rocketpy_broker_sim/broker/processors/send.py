@@ -18,6 +18,7 @@ from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy.wire.send_layout import LaidOutSend
 from rocketpy_broker_sim.broker.batch_items import RefusedBatch, few_items_of, items_of
 from rocketpy_broker_sim.broker.plain_runs import PlainRuns
+from rocketpy_broker_sim.broker.processors.recall import recall_handle
 from rocketpy_broker_sim.broker.put_pipeline import Put, Sent
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
 from rocketpy_broker_sim.broker.turn import RunProcessor
@@ -159,4 +160,7 @@ class SendProcessor(RunProcessor):
         }
         if sent.unique_key is not None:
             fields["transactionId"] = sent.unique_key
+        handle = recall_handle(identity, put)
+        if handle is not None:
+            fields["recallHandle"] = handle
         return request.answer(ResponseCode.SUCCESS, None, fields | identity.send_fields)

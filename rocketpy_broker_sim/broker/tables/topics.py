@@ -18,6 +18,7 @@ from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import (
     AUTO_CREATE_TOPIC,
     SCHEDULE_TOPIC,
+    TIMER_TOPIC,
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
     is_system_topic,
@@ -324,8 +325,9 @@ def default_topics(config: BrokerConfig) -> list[TopicConfig]:
         _topic(f"rmq_sys_SYNC_BROKER_MEMBER_{name}", 1, Permission.INHERIT),
         _topic(TRANSACTION_HALF_TOPIC, 1),
         _topic(TRANSACTION_OP_TOPIC, 1),
-        _topic("rmq_sys_wheel_timer", 1),
     ]
+    if config.store.timer_wheel_enable:
+        made.append(_topic(TIMER_TOPIC, 1))
     if config.auto_create_topic_enable:
         made.append(_topic(AUTO_CREATE_TOPIC, config.default_topic_queue_nums, Permission.INHERIT | READ_WRITE))
     if config.trace_topic_enable:

@@ -25,7 +25,7 @@ NAME_LENGTH = 20
 ALL_BUT_LAST = -1
 """Stands for a safe position that nobody has written down: up to the beginning of the last file."""
 _MAX_POSITION = 2**63 - 1
-_KEYS = "mappedFileSizeCommitLog, mappedFileSizeConsumeQueue"
+_KEYS = "mappedFileSizeCommitLog, mappedFileSizeConsumeQueue, mappedFileSizeTimerLog"
 _NO_FILE = {errno.ELOOP: "link", errno.EISDIR: "folder", errno.ENXIO: "pipe"}
 log = get_logger(__name__)
 

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
+from rocketpy.wire.names import SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy_broker_sim.config.store import UNIT_SIZE
 from rocketpy_broker_sim.store.disk.failure import beginning
 from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
@@ -87,8 +87,8 @@ class ConsumeQueue:
         "dirty",
         "ext",
         "inherited",
-        "is_half",
         "is_schedule",
+        "is_waiting",
         "max_offset",
         "max_position",
         "min_offset",
@@ -124,7 +124,7 @@ class ConsumeQueue:
         self.topic_bytes = topic.encode()
         self.queue_id = queue_id
         self.is_schedule = topic == SCHEDULE_TOPIC
-        self.is_half = topic == TRANSACTION_HALF_TOPIC
+        self.is_waiting = topic in (SCHEDULE_TOPIC, TIMER_TOPIC, TRANSACTION_HALF_TOPIC)
         self._notify = None if on_open is None else partial(on_open, self)
         self.row = MappedFileQueue(storage, f"{FOLDER}/{topic}/{queue_id}", file_size, self._notify)
         self.ext: ConsumeQueueExt | None = None

@@ -325,6 +325,7 @@ LANE_OF = {
     RequestCode.SEND_MESSAGE_V2: "send",
     RequestCode.SEND_BATCH_MESSAGE: "send",
     RequestCode.CONSUMER_SEND_MSG_BACK: "send",
+    RequestCode.RECALL_MESSAGE: "send",
     RequestCode.PULL_MESSAGE: "pull",
     RequestCode.LITE_PULL_MESSAGE: "lite pull",
     RequestCode.QUERY_MESSAGE: "query",

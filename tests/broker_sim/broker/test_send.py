@@ -273,8 +273,8 @@ async def test_threat_M7_separators_within_a_value_separate(autojump_clock: Mock
 @pytest.mark.parametrize(
     ("properties", "code"),
     [
-        ("TIMER_DELAY_SEC\x015\x02", ResponseCode.SYSTEM_ERROR),
-        ("TIMER_DELIVER_MS\x015\x02", ResponseCode.SYSTEM_ERROR),
+        ("TIMER_DELAY_SEC\x01x\x02", ResponseCode.MESSAGE_ILLEGAL),
+        ("TIMER_DELAY_SEC\x01999999\x02", ResponseCode.MESSAGE_ILLEGAL),
         ("INNER_NUM\x015\x02", ResponseCode.MESSAGE_ILLEGAL),
     ],
 )

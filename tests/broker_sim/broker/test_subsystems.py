@@ -132,6 +132,8 @@ async def test_each_figure_of_the_runtime_info_is_measured_by_one_part(
 
 VIEW_OF = {
     "send": (processors.send, plain_runs),
+    "recall": (processors.recall,),
+    "timer": (processors.timers,),
     "send_back": (processors.send_back,),
     "transactions": (processors.end_transaction,),
     "pull": (processors.pull,),

@@ -9,12 +9,14 @@ import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 
 /**
  * Sends --count messages to --topic and prints a "sent" or "failed" line for each and a "done" line at the end.
  *
  * In --keys, --body, --sharding-key a "%d" stands for the message's number, counted from --first.
- * --tags is a list, taken in turn. --mode is sync, async (at most --window in flight), oneway or batch (--batch-size).
+ * --tags is a list, taken in turn. --delay-ms delays by the timer; of such messages every --recall-every th is recalled.
+ * --mode is sync, async (at most --window in flight), oneway or batch (--batch-size).
  */
 public final class Producer {
     private final Options options;
@@ -88,8 +90,13 @@ public final class Producer {
         String shardingKey = numbered("sharding-key", number);
         try {
             Message message = message(number);
-            report(number, shardingKey == null ? producer.send(message)
-                : producer.send(message, new SelectMessageQueueByHash(), shardingKey));
+            SendResult result = shardingKey == null ? producer.send(message)
+                : producer.send(message, new SelectMessageQueueByHash(), shardingKey);
+            report(number, result);
+            int every = options.number("recall-every", 0);
+            if (every > 0 && number % every == 0) {
+                recall(number, recallHandle(result));
+            }
         } catch (Exception error) {
             reportFailure(number, error);
         }
@@ -161,6 +168,10 @@ public final class Producer {
         if (level > 0) {
             message.setDelayTimeLevel(level);
         }
+        String delay = options.text("delay-ms", "");
+        if (!delay.isEmpty()) {
+            MessageAccessor.putProperty(message, "TIMER_DELAY_MS", delay);
+        }
         for (String pair : options.text("properties", "").split(",")) {
             if (!pair.isEmpty()) {
                 message.putUserProperty(pair.substring(0, pair.indexOf('=')), pair.substring(pair.indexOf('=') + 1));
@@ -193,7 +204,24 @@ public final class Producer {
                 "msgId", result.getMsgId(), "offsetMsgId", result.getOffsetMsgId(),
                 "topic", result.getMessageQueue().getTopic(), "brokerName", result.getMessageQueue().getBrokerName(),
                 "queueId", result.getMessageQueue().getQueueId(), "queueOffset", result.getQueueOffset(),
-                "transactionId", result.getTransactionId(), "regionId", result.getRegionId());
+                "transactionId", result.getTransactionId(), "regionId", result.getRegionId(),
+                "recallHandle", recallHandle(result));
+        }
+    }
+
+    /** Take a message back that is not due yet; releases before 5.3 cannot. */
+    private void recall(int number, String handle) throws Exception {
+        Object id = DefaultMQProducer.class.getMethod("recallMessage", String.class, String.class)
+            .invoke(producer, options.required("topic"), handle);
+        events.tell("recalled", "number", number, "msgId", id);
+    }
+
+    /** By what a message can be taken back; null for most, and with releases before 5.3. */
+    private static String recallHandle(SendResult result) {
+        try {
+            return (String) SendResult.class.getMethod("getRecallHandle").invoke(result);
+        } catch (ReflectiveOperationException error) {
+            return null;
         }
     }
 

@@ -1,0 +1,74 @@
+"""Taking a message back before it is due. Plays the part of recallMessage in DefaultMQProducerImpl."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.client.api import send as send_api
+from rocketpy.errors import BrokerUnreachableError, ConfigError, RemoteProtocolError, RequestTimeoutError
+from rocketpy.wire.headers.send import RecallMessageRequestHeader
+from rocketpy.wire.names import DLQ_PREFIX, check_topic, is_retry_topic
+from rocketpy.wire.recall_handle import RecallHandle
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+
+__all__ = ["recall"]
+
+
+async def recall(client: MQClientInstance, group: str, topic: str, handle: str, *, timeout: float) -> str:
+    """Ask the broker that keeps a message to take it back. Returns the unique id of the message.
+
+    Args:
+        client: knows the broker.
+        group: of the producer.
+        topic: of the message.
+        handle: what the send gave.
+        timeout: seconds for everything.
+
+    Raises:
+        ConfigError: the handle is none, or is of another topic; nothing was sent.
+        RouteNotFoundError: the broker is not known.
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer; whether the message is recalled is unknown.
+    """
+    broker_name = _checked(topic, handle).broker_name
+    started = trio.current_time()
+    await client.routes.ensure(topic, timeout=timeout)
+    address = client.routes.broker_address(broker_name)
+    if address is None:
+        raise BrokerUnreachableError(
+            f"the broker {broker_name} that keeps the message of {topic} has no master now: wait for it, and recall "
+            "the message again",
+            topic=topic,
+        )
+    left = timeout - (trio.current_time() - started)
+    if left <= 0:
+        raise RequestTimeoutError(f"no time was left to recall a message of {topic}: nothing was sent", timeout=timeout)
+    header = RecallMessageRequestHeader(producer_group=group, topic=topic, recall_handle=handle, bname=broker_name)
+    return await send_api.recall_message(client.pool, address, header, timeout=left)
+
+
+def _checked(topic: str, handle: object) -> RecallHandle:
+    """The handle, taken apart.
+
+    Raises:
+        ConfigError: it is none, or is of another topic.
+    """
+    check_topic(topic)
+    if is_retry_topic(topic) or topic.startswith(DLQ_PREFIX):
+        raise ConfigError(f"{topic} is a topic of RocketMQ's own: nothing of it can be recalled")
+    if not isinstance(handle, str) or not handle:
+        raise ConfigError(
+            f"the recall handle is {handle!r:.100}: give the `recall_handle` of the result of the send; it is None "
+            "where the message is not delayed by `delay` or `deliver_at`, or the broker is older than RocketMQ 5.3"
+        )
+    try:
+        found = RecallHandle.decode(handle)
+    except RemoteProtocolError as exc:
+        raise ConfigError(f"{exc}: give the `recall_handle` of the result of the send, as it is") from exc
+    if found.topic != topic:
+        raise ConfigError(f"the recall handle is of a message of {found.topic!r:.127}, and not of {topic}")
+    return found

@@ -1,0 +1,1 @@
+"""Messages that are due at a moment of their own: into the timer's topic, into the wheel, and out again when due."""

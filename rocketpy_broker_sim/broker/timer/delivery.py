@@ -1,0 +1,194 @@
+"""Messages of the timer on their way out: to the topic they were meant for, or through the timer once more.
+
+They keep their properties, and say when they were put into the wheel and when they were taken out. Plays the part of
+convert in TimerMessageStore.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from rocketpy.errors import MessageDecodeError, StoreCorruptError, StoreError
+from rocketpy.logs import get_logger, quote
+from rocketpy.message import PropertyName
+from rocketpy.seams import wall_ms
+from rocketpy.wire.properties import encode_properties
+from rocketpy_broker_sim.broker.again import Again, may_go, put_again
+from rocketpy_broker_sim.broker.stored import stored_record
+from rocketpy_broker_sim.broker.timer.times import delete_key
+from rocketpy_broker_sim.store.put_result import IncomingMessage, MessageRun
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.store.message_store import MessageStore
+
+__all__ = ["NEVER_ENQUEUED", "Delivery", "Outcome"]
+
+NEVER_ENQUEUED: Final = 2**63 - 1
+"""In the place of the time at which a message was put into the wheel, for one that never was."""
+_FEW: Final = 3
+"""Columns of so few are dearer than one message after the other."""
+log = get_logger(__name__)
+
+
+class Outcome:
+    """What becomes of a message that is dealt with.
+
+    Attributes:
+        topic: The topic that it is for; empty where that is not known.
+        key: What recalled it; None when nothing did.
+        message: What is to be put; None when nothing is.
+        was_put: Whether it was put, and is to be committed.
+    """
+
+    __slots__ = ("key", "message", "topic", "was_put")
+
+    def __init__(self, topic: str = "", *, key: str | None = None, message: IncomingMessage | None = None) -> None:
+        self.topic = topic
+        self.key = key
+        self.message = message
+        self.was_put = False
+
+
+class Delivery:
+    """Delivers the messages of one store.
+
+    Args:
+        store: Where they wait, and where they go.
+    """
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    def prepare(
+        self, position: int, size: int, written_ms: int, *, rolls: bool = False, recalled: Collection[str] = ()
+    ) -> Outcome:
+        """Make one message ready to be put.
+
+        Args:
+            position: Where its record stands.
+            size: Bytes of the record.
+            written_ms: When it was put into the wheel.
+            rolls: Whether it is only put into the timer's topic once more.
+            recalled: What messages are recalled.
+
+        Raises:
+            StoreError: the disk refused to give it.
+        """
+        try:
+            data = self._store.read(position, self._size_of_unchecked(size))
+            if data is None or len(data) != size:
+                log.warning("a timer message is gone: the log has no record of %d bytes at %d any more", size, position)
+                return Outcome()
+            record = stored_record(data, encoded=False)
+            if (record.head.physical_offset, record.head.total_size) != (position, size):
+                raise MessageDecodeError(f"the record is the one of {record.head.physical_offset}", position=0)
+        except (MessageDecodeError, StoreCorruptError) as exc:
+            log.error("the timer message at %d is damaged and left out: %s", position, exc)
+            return Outcome()
+        topic = record.properties.get(PropertyName.REAL_TOPIC, "")
+        if recalled:
+            key = delete_key(topic, record.properties.get(PropertyName.UNIQUE_KEY, ""))
+            if key in recalled:
+                return Outcome(topic, key=key)
+        message = record.message
+        if not rolls:
+            goal = may_go(record.properties)
+            if goal is None or PropertyName.TIMER_DEL_UNIQUE_KEY in record.properties:
+                log.error("a timer message for no topic is left out: %s", quote(str(record.properties)))
+                return Outcome(topic)
+            message.topic, message.queue_id = goal
+        _mark(record, written_ms, rolls=rolls)
+        return Outcome(topic, message=message)
+
+    def _size_of_unchecked(self, size: int) -> int | None:
+        """To be read without a look at the whole record: all but the checksum of the properties is looked at here."""
+        return None if self._store.config.enabled_append_prop_crc else size
+
+    # --- putting
+
+    def put_all(self, outcomes: Sequence[Outcome]) -> tuple[int, StoreError | None]:
+        """Put what is ready; the caller commits. Returns how many were dealt with, and what stopped the next one."""
+        done = 0
+        for _, group in groupby(outcomes, key=_sender):
+            alike = list(group)
+            if self._put_run(alike):
+                done += len(alike)
+                continue
+            for outcome in alike:
+                failure = self._put(outcome)
+                if failure is not None:
+                    return done, failure
+                done += 1
+        return done, None
+
+    def _put_run(self, alike: Sequence[Outcome]) -> bool:
+        """Put messages that came from one sender for one topic, together; False, and nothing is done, elsewhere."""
+        messages = [outcome.message for outcome in alike if outcome.message is not None]
+        if not _FEW < len(messages) == len(alike) or messages[0].prepared_transaction_offset:
+            return False
+        first = messages[0]
+        run = MessageRun(
+            first.topic,
+            first.flag,
+            first.sys_flag,
+            first.born_host,
+            first.store_host,
+            first.reconsume_times,
+            [message.queue_id for message in messages],
+            [message.body for message in messages],
+            [_stored(message.properties) for message in messages],
+            [message.born_timestamp for message in messages],
+        )
+        if self._store.put_run(run) is None:
+            return False
+        for outcome in alike:
+            outcome.was_put = True
+        return True
+
+    def _put(self, outcome: Outcome) -> StoreError | None:
+        """Put one message. Returns what stands in the way."""
+        message = outcome.message
+        if message is None:
+            return None
+        became, status = put_again(self._store, message)
+        if became is Again.LATER:
+            return StoreError(f"the store does not take messages now ({status.name})")
+        if became is Again.NEVER:
+            log.error("a timer message cannot be stored in %s and is left out", message.topic)
+        outcome.was_put = became is Again.PUT
+        return None
+
+
+def _sender(outcome: Outcome) -> tuple[object, ...]:
+    """What messages that can be put together have in common."""
+    message = outcome.message
+    if message is None:
+        return ()
+    return (
+        message.topic,
+        message.flag,
+        message.sys_flag,
+        message.born_host,
+        message.store_host,
+        message.reconsume_times,
+        message.prepared_transaction_offset,
+    )
+
+
+def _stored(properties: str | bytes) -> bytes:
+    return properties if isinstance(properties, bytes) else properties.encode("utf-8", "replace")
+
+
+def _mark(record: StoredRecord, written_ms: int, *, rolls: bool) -> None:
+    """Say in the properties when it was put in and taken out, and how often it went through."""
+    properties = record.properties
+    properties[PropertyName.TIMER_ENQUEUE_MS] = str(written_ms)
+    if rolls:
+        times = properties.get(PropertyName.TIMER_ROLL_TIMES, "0")
+        properties[PropertyName.TIMER_ROLL_TIMES] = str(int(times) + 1 if times.isdecimal() else 1)
+    properties[PropertyName.TIMER_DEQUEUE_MS] = str(wall_ms())
+    record.message.properties = encode_properties(properties)

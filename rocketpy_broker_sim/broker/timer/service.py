@@ -1,0 +1,197 @@
+"""The timer: one task that takes messages into the wheel and delivers them when they are due, and one that flushes.
+
+While nothing waits, neither runs. Plays the part of TimerMessageStore, whose threads these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from rocketpy.errors import StoreError
+from rocketpy.logs import get_logger
+from rocketpy.rates import Rate
+from rocketpy.services import run_blocking
+from rocketpy.wire.names import TIMER_TOPIC
+from rocketpy_broker_sim.broker.timer.delivery import Delivery
+from rocketpy_broker_sim.broker.timer.dequeue import Dequeue
+from rocketpy_broker_sim.broker.timer.enqueue import Enqueue
+from rocketpy_broker_sim.broker.timer.records import timer_records
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.timer.parts import TimerParts
+
+__all__ = ["TimerService"]
+
+log = get_logger(__name__)
+
+BATCH: Final = 64
+"""Messages that are taken, or delivered, before others have their turn."""
+_FIRST_RETRY: Final = 0.1
+_LAST_RETRY: Final = 10.0
+_STOPPED: Final = 1.0
+"""Seconds after which it is looked whether the timer, stopped by a setting, may go on."""
+_CLEAN_EVERY: Final = 30.0
+"""Seconds between looks for files of the timer log that may go."""
+
+
+class TimerService:
+    """Drives the timer of one broker.
+
+    Args:
+        parts: Its parts.
+        flush: Returns when the disk has the commit log.
+    """
+
+    def __init__(self, parts: TimerParts, flush: Callable[[], Awaitable[None]]) -> None:
+        self._parts = parts
+        self._flush = flush
+        delivery = Delivery(parts.store)
+        self.enqueue = Enqueue(parts, delivery)
+        self.dequeue = Dequeue(parts, delivery)
+        self._arrived = trio.Event()
+        self._stale = trio.Event()
+        self._flushing = trio.Lock()
+        self._retry = _FIRST_RETRY
+        self._started = 0.0
+        self._cleaned = 0.0
+        self._rates: tuple[Rate, Rate] | None = None
+
+    # --- moving messages -------------------------------------------------------------------------------
+
+    async def serve(self) -> None:
+        """Take and deliver, until cancelled."""
+        self._started = trio.current_time()
+        self._rates = Rate(self._started), Rate(self._started)
+        while True:
+            self._arrived = trio.Event()
+            pause = self._step()
+            with trio.move_on_after(pause):
+                await self._arrived.wait()
+
+    def on_arrival(self) -> None:
+        """New messages wait in the timer's topic."""
+        self._arrived.set()
+
+    def _step(self) -> float:
+        """Do a little of all that is to be done. Returns the seconds until there is more to do."""
+        before = self.enqueue.taken, self.dequeue.delivered
+        try:
+            pause = self._move()
+            self._retry = _FIRST_RETRY
+        except StoreError as exc:
+            log.error("the timer is stuck, trying on: %s", exc)
+            self._retry, pause = min(self._retry * 2, _LAST_RETRY), self._retry
+        self._count(*before)
+        if self._parts.timers.is_stale:
+            self._stale.set()
+        return pause
+
+    def _move(self) -> float:
+        config = self._parts.config
+        pause = float("inf")
+        is_taking, is_giving = not config.timer_stop_enqueue, not config.timer_stop_dequeue
+        if is_taking and self.enqueue.behind:
+            pause = 0.0 if self.enqueue.take(BATCH) else self._retry
+        wait = config.disappear_time_after_start / 1000 - (trio.current_time() - self._started)
+        if is_giving and wait <= 0:
+            pause = min(pause, self._give(in_order=is_taking))
+        elif is_giving:
+            pause = min(pause, wait)
+        self.dequeue.close_passed()
+        return pause if is_taking and is_giving else min(pause, _STOPPED)
+
+    def _give(self, *, in_order: bool) -> float:
+        """Open slots, and deliver what is due. Returns the seconds until there is more to do."""
+        has_more = self.dequeue.open_due()
+        if self.dequeue.deliver_due(BATCH, in_order=in_order) or has_more:
+            return 0.0
+        return max(0.0, self.dequeue.next_time() - self._parts.clock.elapsed()) / 1000
+
+    def _count(self, taken: int, delivered: int) -> None:
+        if self._rates is not None:
+            now = trio.current_time()
+            for rate, more in zip(
+                self._rates, (self.enqueue.taken - taken, self.dequeue.delivered - delivered), strict=True
+            ):
+                if more:
+                    rate.add(now, more)
+
+    def rates(self) -> tuple[float, float]:
+        """Messages a second that were lately taken, and delivered."""
+        if self._rates is None:
+            return 0.0, 0.0
+        now = trio.current_time()
+        return self._rates[0].minute(now).per_second, self._rates[1].minute(now).per_second
+
+    # --- the disk ----------------------------------------------------------------------------------------
+
+    async def serve_flush(self) -> None:
+        """Bring to the disk how far the timer is, some time after it has changed, until cancelled."""
+        while True:
+            await self._stale.wait()
+            await trio.sleep(self._parts.config.timer_flush_interval_ms / 1000)
+            self._stale = trio.Event()
+            try:
+                await self.save()
+                await self._clean()
+            except StoreError as exc:
+                log.error("how far the timer is is not on the disk, trying on: %s", exc)
+                self._stale.set()
+
+    async def save(self) -> None:
+        """Bring to the disk how far the timer is, after the messages that it has put.
+
+        Raises:
+            StoreError: the disk refused.
+        """
+        timers, metrics = self._parts.timers, self._parts.metrics
+        async with self._flushing:
+            what = timers.prepare(self._parts.clock.now_ms())
+            counts = metrics.encode() if metrics.changed else None
+            metrics.changed = False
+            try:
+                await self._flush()
+                if counts is not None:
+                    await run_blocking(metrics.file.save, counts)
+                await run_blocking(timers.flush, what)
+            except BaseException:
+                timers.give_back(what)
+                metrics.changed = metrics.changed or counts is not None
+                raise
+
+    async def _clean(self) -> None:
+        """Delete a file of the timer log that nothing needs any more."""
+        now = trio.current_time()
+        if now - self._cleaned < _CLEAN_EVERY:
+            return
+        self._cleaned = now
+        file = self._parts.timers.take_expired()
+        if file is not None:
+            await run_blocking(self._parts.timers.delete_file, file)
+
+    async def leave(self) -> None:
+        """The last flush: the wheel has nothing afterwards that was delivered.
+
+        Raises:
+            StoreError: the disk refused; some messages are delivered again after the next start.
+        """
+        if not self._parts.timers.is_used:
+            return
+        self.dequeue.leave()
+        self._mark_newest()
+        await self.save()
+
+    def _mark_newest(self) -> None:
+        """Let the log end with the message that was taken last: a broker of Apache's goes on behind that one."""
+        parts = self._parts
+        unit, offset = parts.timers.last_unit(), parts.timers.queue_offset
+        if unit is None or not offset:
+            return
+        found = parts.store.get(TIMER_TOPIC, 0, offset - 1, 1)
+        for record in timer_records(found.records):
+            if record.position != unit.position:
+                now = parts.now_tick() * parts.timers.precision
+                parts.timers.mark_newest(record.position, record.size, now)

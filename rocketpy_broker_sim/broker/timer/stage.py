@@ -1,0 +1,105 @@
+"""The stage of the put pipeline that lets messages with a moment of their own wait in the timer's topic.
+
+Plays the part of handleScheduleMessage and transformTimerMessage in HookUtils, as far as they are about the timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rocketpy.message import PropertyName
+from rocketpy.seams import random_source, wall_ms
+from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.names import TIMER_TOPIC
+from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level
+from rocketpy_broker_sim.broker.timer.times import asked_ms, slot_ms
+from rocketpy_broker_sim.store.dispatch import is_consumable
+
+if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.put_pipeline import Put
+    from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.put_result import IncomingMessage
+
+__all__ = ["TimerStage"]
+
+_OFF = "accurate timer message is not enabled here (timerWheelEnable=false): send with a delay level instead"
+
+
+class TimerStage:
+    """Puts messages with a moment of their own aside.
+
+    Args:
+        config: the settings of the store.
+        count_in: how many messages wait in the slot that begins at a time, ms.
+        refusal: code and words of why there may be no queue that a message will be delivered to, None when there may.
+    """
+
+    watches = frozenset(TIMER_PROPERTIES)
+
+    def __init__(
+        self,
+        config: MessageStoreConfig,
+        count_in: Callable[[int], int],
+        refusal: Callable[[IncomingMessage], tuple[int, str] | None],
+    ) -> None:
+        self._config = config
+        self._count_in = count_in
+        self._refusal = refusal
+
+    def take(self, puts: Sequence[Put]) -> None:
+        """Put aside what asks for a moment that has not come.
+
+        A delay level takes precedence; what was in the timer before, and halves of transactions, go on as they are.
+        """
+        for put in puts:
+            message, properties = put.message, put.properties
+            if message is None or properties is None or self.watches.isdisjoint(properties):
+                continue
+            if (delay_level(properties) or 0) > 0 or PropertyName.TIMER_OUT_MS in properties:
+                continue
+            if message.topic != TIMER_TOPIC and is_consumable(message.sys_flag):
+                put.refusal = self._take(message, properties)
+
+    def _take(self, message: IncomingMessage, properties: dict[str, str]) -> tuple[int, str] | None:
+        """Put one message aside, unless its moment has come. Returns why it may not be."""
+        config, now = self._config, wall_ms()
+        if not config.timer_wheel_enable:
+            return ResponseCode.SYSTEM_ERROR, _OFF
+        try:
+            moment = asked_ms(properties, now)
+        except ValueError as exc:
+            return ResponseCode.MESSAGE_ILLEGAL, f"the timer message is illegal: its time of delivery {exc}"
+        if moment is None:
+            return None
+        if moment <= now:
+            if PropertyName.TIMER_DEL_UNIQUE_KEY in properties:
+                return ResponseCode.MESSAGE_ILLEGAL, "the message that would be recalled is due already"
+            return None
+        most = config.timer_max_delay_sec * 1000
+        if moment - now > most:
+            remark = f"the timer message is illegal: it may be due at most {most} ms from now (timerMaxDelaySec)"
+            return ResponseCode.MESSAGE_ILLEGAL, remark
+        slot = slot_ms(moment, config.timer_precision_ms)
+        refusal = self._congestion(slot) or self._refusal(message)
+        if refusal is None:
+            _put_aside(message, properties, slot)
+        return refusal
+
+    def _congestion(self, slot: int) -> tuple[int, str] | None:
+        """Why a slot takes no more messages: the more it has beyond the limit, the more of them are refused."""
+        limit, count = self._config.timer_congest_num_each_slot, self._count_in(slot)
+        if count <= limit:
+            return None
+        if count < 2 * limit and random_source().random() * limit > count - limit:
+            return None
+        remark = f"too many timer messages are due in the same slot: it has {count} (timerCongestNumEachSlot={limit})"
+        return ResponseCode.SYSTEM_ERROR, remark
+
+
+def _put_aside(message: IncomingMessage, properties: dict[str, str], slot: int) -> None:
+    """Turn a message into one that waits in the timer's topic. Its properties say where it was meant to go."""
+    properties[PropertyName.TIMER_OUT_MS] = str(slot)
+    properties[PropertyName.REAL_TOPIC] = message.topic
+    properties[PropertyName.REAL_QUEUE_ID] = str(message.queue_id)
+    message.topic, message.queue_id = TIMER_TOPIC, 0

@@ -1,0 +1,157 @@
+"""Opening the timer: the wheel as the file has it, brought up to date from the log, and cut back where that must end.
+
+The checkpoint says up to where the disk had the log, and that the wheel has all of that. Units behind it count as far
+as each of them leads to a message of the timer's topic; a power loss may have taken the rest, and they are made again
+from the topic, where the messages still are. Plays the part of recover, recoverAndRevise and reviseQueueOffset in
+TimerMessageStore.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rocketpy.errors import MessageDecodeError, StoreError
+from rocketpy.logs import get_logger
+from rocketpy.wire.bodies.timer import TimerCheckpoint
+from rocketpy.wire.message_codec import decode_record
+from rocketpy.wire.names import TIMER_TOPIC
+from rocketpy_broker_sim.store.timer.checkpoint import read_timer_checkpoint
+from rocketpy_broker_sim.store.timer.units import DELETE, NOWHERE, UNIT_SIZE, Slot, TimerUnit
+from rocketpy_broker_sim.store.timer.wheel import BLANK_SLOTS, SLOTS, TimerWheel
+
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy_broker_sim.store.timer.log import TimerLog
+
+__all__ = ["Recovered", "TimerRecovery"]
+
+log = get_logger(__name__)
+
+
+class Recovered(NamedTuple):
+    """Where the timer goes on.
+
+    Attributes:
+        checkpoint: What the file said.
+        queue_offset: The first message of the timer's queue that is in no slot.
+        from_tick: The first tick that may be read.
+    """
+
+    checkpoint: TimerCheckpoint
+    queue_offset: int
+    from_tick: int
+
+
+class TimerRecovery:
+    """Opens the files of one timer.
+
+    Args:
+        storage: The directory.
+        wheel: Takes the slots.
+        timer_log: The log; not loaded yet.
+        messages: Has the records; loaded before.
+        precision: Milliseconds of a tick.
+    """
+
+    def __init__(
+        self, storage: Storage, wheel: TimerWheel, timer_log: TimerLog, messages: MessageStore, precision: int
+    ) -> None:
+        self._storage = storage
+        self._wheel = wheel
+        self._log = timer_log
+        self._messages = messages
+        self._precision = precision
+        self._begin = 0
+        self._queue_offset = 0
+
+    def run(self, now_ms: int) -> Recovered:
+        """Open them.
+
+        Raises:
+            OSError: The disk refused.
+            StoreCorruptError: A file is damaged in a way that must not be hidden.
+        """
+        found = read_timer_checkpoint(self._storage)
+        checkpoint = found or TimerCheckpoint()
+        now = now_ms // self._precision
+        self._begin = checkpoint.last_read_time_ms // self._precision or now - SLOTS + BLANK_SLOTS
+        # Where the clock was set back, it comes again to ticks that are over.
+        over = range(min(now, self._begin), self._begin)
+        flushed = checkpoint.last_timer_log_flush_pos
+        has_wheel = self._wheel.load(self._begin, over, is_new=self._messages.was_unclean and not flushed)
+        self._log.row.load(safe=flushed if self._messages.was_unclean else None)
+        self._queue_offset = checkpoint.last_timer_queue_offset
+        end = self._read_log(flushed, has_wheel=has_wheel)
+        if self._messages.was_unclean:
+            self._log.row.cut(end, keep_first=True)
+        self._log.reset(end, min(flushed, end))
+        self._search_lost(end)
+        return Recovered(checkpoint, self._fitting(self._queue_offset), over.start)
+
+    # --- the log
+
+    def _read_log(self, flushed: int, *, has_wheel: bool) -> int:
+        """Bring the wheel up to date. Returns where the log ends."""
+        row = self._log.row
+        if not row.files:
+            return 0
+        begin = self._log.unit_at(min(max(flushed, row.start), row.end)) if has_wheel else row.start
+        end = begin
+        for position, unit in self._log.scan(begin):
+            if unit is None or (position >= flushed and not self._leads_somewhere(unit)):
+                break
+            self._apply(position, unit)
+            end = position + UNIT_SIZE
+        return end
+
+    def _leads_somewhere(self, unit: TimerUnit) -> bool:
+        """Whether a unit that the disk may have had by chance belongs to a message; it is noted as taken then."""
+        if unit.position < self._messages.log_start:
+            return True
+        try:
+            data = self._messages.read(unit.position)
+            record = None if data is None or len(data) != unit.size else decode_record(data)
+        except (StoreError, MessageDecodeError):
+            return False
+        if record is None or record.topic != TIMER_TOPIC:
+            return False
+        self._queue_offset = max(self._queue_offset, record.queue_offset + 1)
+        return True
+
+    def _apply(self, position: int, unit: TimerUnit, only: Container[int] | None = None) -> None:
+        """Put a unit into its slot, where that is not known to have it."""
+        tick = unit.due_ms // self._precision
+        if tick < self._begin or (only is not None and tick not in only):
+            return
+        slot = self._wheel.get(tick)
+        more = -1 if unit.kind & DELETE else 1
+        if slot is None or (unit.previous == NOWHERE and slot.last < position):
+            self._wheel.put(Slot(tick, position, position, more))
+        elif slot.last < position:
+            self._wheel.put(Slot(tick, slot.first, position, slot.messages + more, slot.magic))
+
+    # --- what does not fit
+
+    def _search_lost(self, end: int) -> None:
+        """Make slots again that lead behind the end of the log."""
+        lost = {tick: slot for tick, slot in self._wheel.slots.items() if slot.last >= end}
+        if not lost:
+            return
+        log.warning("the timer log ends at %d, before %d slots of the wheel: they are made again", end, len(lost))
+        for tick in lost:
+            self._wheel.drop(tick)
+        begin = max(self._log.start, min(slot.first for slot in lost.values()))
+        for position, unit in self._log.scan(self._log.unit_at(begin), end):
+            if unit is not None:
+                self._apply(position, unit, lost)
+
+    def _fitting(self, offset: int) -> int:
+        """The offset, within the queue."""
+        low, high = self._messages.min_offset(TIMER_TOPIC, 0), self._messages.max_offset(TIMER_TOPIC, 0)
+        fitting = min(max(offset, low), high)
+        if fitting != offset:
+            log.warning("the timer stands at %d of its queue, which is not within %d and %d", offset, low, high)
+        return fitting

@@ -1,0 +1,182 @@
+"""The timer wheel: two weeks of ticks, each with the place of its units in the timer log.
+
+The file has a slot for every tick of two weeks (with a precision of a second), and the slots of ticks that have passed
+stay in it until they are used again. In memory there are those alone that wait. Changes reach the file with the flush
+that comes after them; what a crash takes of them, the log has. Plays the part of TimerWheel.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Final
+
+from rocketpy.errors import StoreCorruptError
+from rocketpy_broker_sim.store.timer.units import SLOT_SIZE, Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rocketpy.seams import Storage
+
+__all__ = ["BLANK_SLOTS", "PATH", "SLOTS", "TimerWheel"]
+
+PATH: Final = "timerwheel"
+SLOTS: Final = 7 * 24 * 3600
+"""Ticks that may lie ahead; the wheel has twice as many."""
+BLANK_SLOTS: Final = 60
+"""Ticks that are left free between the furthest one ahead and the furthest one behind."""
+_STRETCH: Final = 4096 * SLOT_SIZE
+
+
+class TimerWheel:
+    """The slots of one store that wait.
+
+    Args:
+        storage: The directory.
+        slots: How many ticks may lie ahead.
+
+    Attributes:
+        slots: Those that wait, by tick.
+        waiting: Messages in all of them.
+    """
+
+    def __init__(self, storage: Storage, slots: int = SLOTS) -> None:
+        self._storage = storage
+        self._total = 2 * slots
+        self._size = self._total * SLOT_SIZE
+        self.slots: dict[int, Slot] = {}
+        self.waiting = 0
+        self._order: list[int] = []  # a heap of ticks; those of slots that are gone stay until they come up
+        self._changed: dict[int, bytes] = {}  # by index in the file
+
+    # --- slots
+
+    def get(self, tick: int) -> Slot | None:
+        """The slot of a tick, when something waits in it."""
+        return self.slots.get(tick)
+
+    def has_room(self, tick: int) -> bool:
+        """Whether the slot of a tick can be written: the tick before it in the same place is over."""
+        return tick - self._total not in self.slots and tick + self._total not in self.slots
+
+    def put(self, slot: Slot) -> None:
+        """Put a slot in place of the one of its tick."""
+        before = self.slots.get(slot.tick)
+        if before is None:
+            heapq.heappush(self._order, slot.tick)
+        self.waiting += slot.messages - (0 if before is None else before.messages)
+        self.slots[slot.tick] = slot
+        self._changed[slot.tick % self._total] = slot.encode()
+
+    def drop(self, tick: int) -> None:
+        """Forget a slot whose messages are all dealt with. It stays in the file, where nobody looks any more."""
+        slot = self.slots.pop(tick, None)
+        if slot is not None:
+            self.waiting -= slot.messages
+
+    def oldest(self) -> int | None:
+        """The earliest tick that something waits in."""
+        order = self._order
+        while order and order[0] not in self.slots:
+            heapq.heappop(order)
+        return order[0] if order else None
+
+    def between(self, begin: int, end: int) -> list[int]:
+        """The ticks from `begin` up to, and without, `end` in which something waits, in order."""
+        if end - begin < len(self.slots):
+            return [tick for tick in range(begin, end) if tick in self.slots]
+        return sorted(tick for tick in self.slots if begin <= tick < end)
+
+    # --- the file
+
+    def load(self, begin: int, blank: range, *, is_new: bool = False) -> bool:
+        """Take in the slots that wait; whether there is a whole file.
+
+        Args:
+            begin: The first tick that is not over.
+            blank: Ticks that are over though the clock comes to them again: their slots are made empty.
+            is_new: Whether a crash may have come while the file was made, and left it short.
+
+        Raises:
+            OSError: The disk refused.
+            StoreCorruptError: The file is none of a wheel.
+        """
+        if not self._storage.exists(PATH):
+            return False
+        file = self._storage.open(PATH)
+        try:
+            size = file.size()
+            if is_new and size < self._size:
+                return False
+            if size not in (0, self._size):
+                raise StoreCorruptError(
+                    f"{self._storage.describe(PATH)} has {size} bytes where a timer wheel has {self._size}: put it back"
+                    " from a copy, or move it away, and it is made again from the timer log",
+                    path=PATH,
+                    offset=min(size, self._size),
+                )
+            for start in range(0, size, _STRETCH):
+                self._take(file.pread(_STRETCH, start), start // SLOT_SIZE, begin, blank)
+        finally:
+            file.close()
+        return size > 0
+
+    def _take(self, data: bytes, index: int, begin: int, blank: range) -> None:
+        if data.count(0) == len(data):
+            return
+        least = min(begin, blank.start)
+        for number, slot in enumerate(Slot.decode_all(data), index):
+            if slot[0] < least or slot.tick % self._total != number:
+                continue
+            if slot.tick in blank:
+                self._changed[number] = bytes(SLOT_SIZE)
+            elif slot.tick >= begin:
+                self.slots[slot.tick] = slot
+                self.waiting += slot.messages
+                heapq.heappush(self._order, slot.tick)
+
+    def take_changes(self) -> Mapping[int, bytes]:
+        """The slots that the file lacks, by their index in it. They are the caller's to write, or to give back."""
+        changed, self._changed = self._changed, {}
+        return changed
+
+    def give_back(self, changes: Mapping[int, bytes]) -> None:
+        """Take up changes that could not be written; newer ones win."""
+        self._changed = {**changes, **self._changed}
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the file lacks anything."""
+        return bool(self._changed)
+
+    def write(self, changes: Mapping[int, bytes]) -> None:
+        """Return when the disk has some slots. May be called in a thread.
+
+        Raises:
+            OSError: The disk refused.
+        """
+        if not changes:
+            return
+        is_new = not self._storage.exists(PATH)
+        file = self._storage.open(PATH, create=True)
+        try:
+            if file.size() != self._size:
+                file.truncate(self._size)
+            for index, data in _joined(sorted(changes.items())):
+                file.pwrite(data, index * SLOT_SIZE)
+            file.fdatasync()
+        finally:
+            file.close()
+        if is_new:
+            self._storage.sync_dir("")
+
+
+def _joined(changes: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Slots that lie side by side become one write."""
+    stretches: list[tuple[int, list[bytes]]] = []
+    for index, data in changes:
+        if stretches and stretches[-1][0] + len(stretches[-1][1]) == index:
+            stretches[-1][1].append(data)
+        else:
+            stretches.append((index, [data]))
+    return [(index, b"".join(parts)) for index, parts in stretches]
