@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         QueueLockedError,
         QueueNotAssignedError,
         RemoteProtocolError,
+        ReplyTimeoutError,
         RequestCodeNotSupportedError,
         RequestTimeoutError,
         RocketMQError,
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
         TransportError,
     )
     from rocketpy.message import Message, MessageExt, MessageQueue
+    from rocketpy.message.reply import create_reply_message
     from rocketpy.producer import Producer
     from rocketpy.results import (
         ConsumeFromWhere,
@@ -155,6 +157,7 @@ __all__ = [
     "QueueNotAssignedError",
     "QueueStatus",
     "RemoteProtocolError",
+    "ReplyTimeoutError",
     "RequestCodeNotSupportedError",
     "RequestTimeoutError",
     "RetryLater",
@@ -183,6 +186,7 @@ __all__ = [
     "__version__",
     "by_hash",
     "by_random",
+    "create_reply_message",
     "decode_offset_message_id",
     "decode_unique_id",
     "replay_dead_letters",
@@ -218,6 +222,7 @@ _HOMES = {
         "AllocateRequest",
     ),
     "rocketpy.message": ("Message", "MessageExt", "MessageQueue"),
+    "rocketpy.message.reply": ("create_reply_message",),
     "rocketpy.producer": ("Producer",),
     "rocketpy.results": (
         "ConsumeFromWhere",

@@ -59,6 +59,7 @@ FACADE = {
     "SendResult",
     "SendStatus",
     "Suspend",
+    "create_reply_message",
     "replay_dead_letters",
 }
 """What the blocking and the asyncio surface export."""
@@ -123,6 +124,7 @@ PUBLIC: dict[str, set[str]] = {
         "QueueLockedError",
         "QueueNotAssignedError",
         "RemoteProtocolError",
+        "ReplyTimeoutError",
         "RequestCodeNotSupportedError",
         "RequestTimeoutError",
         "RetryLater",
@@ -150,6 +152,7 @@ PUBLIC: dict[str, set[str]] = {
         "__version__",
         "by_hash",
         "by_random",
+        "create_reply_message",
         "decode_offset_message_id",
         "decode_unique_id",
         "replay_dead_letters",
@@ -261,8 +264,8 @@ def test_a_type_that_is_not_exported_is_found(monkeypatch: pytest.MonkeyPatch) -
 # What only a client, or a surface built on top, calls.
 INTERNAL = {
     "Producer": {
-        "check_open", "checked_timeout", "client_closing", "ensure_route", "on_route_changed", "prepare_many",
-        "start_send",
+        "ask", "check_open", "checked_timeout", "client_closing", "ensure_route", "on_route_changed", "prepare_many",
+        "prepare_request", "start_send",
     },
     "PushConsumer": {
         "adopt", "client_closing", "consumer_data", "driven", "in_listener", "on_route_changed", "rebalance_now",
@@ -273,7 +276,7 @@ INTERNAL = {
         "unregister_producer",
     },
 }  # fmt: skip
-BLOCKING_ONLY = {"start", "close", "send_soon"}
+BLOCKING_ONLY = {"start", "close", "send_soon", "request_soon"}
 """The exceptions: blocking code may have no block to open and close things in, and no task to await a send in."""
 ASYNCIO_ONLY = {"start", "aclose"}
 """Tasks that open and close may be different ones there, which trio's nurseries do not allow."""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         AllocateRequest,
     )
     from rocketpy.message import Message, MessageExt, MessageQueue
+    from rocketpy.message.reply import create_reply_message
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
@@ -96,6 +97,7 @@ __all__ = [
     "SendStatus",
     "Suspend",
     "TopicRates",
+    "create_reply_message",
     "replay_dead_letters",
 ]
 

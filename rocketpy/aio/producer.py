@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
-    from rocketpy.message import Message, MessageQueue
+    from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.producer.outside import Terms
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
@@ -110,6 +110,25 @@ class Producer(Lifetime[TrioProducer]):
         if terms.key is None:
             return await direct.send(outgoing, terms)
         return await direct.send_in_turn(outgoing, terms)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> MessageExt:
+        """Send a message and wait for the reply of the consumer that gets it. See `rocketpy.Producer.request`.
+
+        The selector is called in the loop of the caller.
+        """
+        self._bridge.check()
+        inner, retries = self._inner, self._inner.config.retry_times_when_send_failed
+        asked = inner.prepare_request(message, timeout)
+        terms = await self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries)
+        return await self._bridge.call(inner.ask, asked, terms.choice, retries)
 
     async def _chosen(
         self,

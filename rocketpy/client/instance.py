@@ -25,6 +25,7 @@ from rocketpy.client.heartbeat import Heartbeats
 from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.name_server import NameServers
 from rocketpy.client.reopening import Reopenable
+from rocketpy.client.requests import Requests
 from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
 from rocketpy.client.routing import RouteTable
 from rocketpy.config import ClientConfig
@@ -73,6 +74,7 @@ class MQClientInstance(Reopenable):
         self.client_id = new_client_id(self.config, self.network.local_ip())
         self.roles = RoleTable()
         self.callbacks = callbacks(self.roles)
+        self.requests = Requests(self.callbacks)
         self.pool = ConnectionPool(
             self.network,
             handler=self.callbacks,
@@ -98,6 +100,7 @@ class MQClientInstance(Reopenable):
             self.client_id,
             interval=self.config.heartbeat_broker_interval,
             timeout=self.config.request_timeout,
+            is_urgent=self._is_waited_for,
         )
         self.crash: ServiceCrashedError | None = None
         """The bug in one of its services that ended the client, None if none did."""
@@ -159,6 +162,7 @@ class MQClientInstance(Reopenable):
             if not self._lifecycle.crossed_fork:
                 for role in self.roles:
                     role.client_closing()
+                self.requests.end()
                 with trio.CancelScope(deadline=trio.current_time() + self.config.close_timeout, shield=True):
                     await self._leave_all()
         finally:
@@ -306,9 +310,17 @@ class MQClientInstance(Reopenable):
             connection.add_close_callback(self._disconnected)
 
     def _disconnected(self, connection: Connection) -> None:
-        """Reconnect with a heartbeat: the broker tells other members to take over the queues of a lost client."""
-        if self.roles.consumers and connection.address in self._addresses:
+        """Reconnect with a heartbeat, for the sake of consumers and of requests.
+
+        The broker tells other members to take over the queues of a lost client, and can push no replies to it.
+        """
+        self.heartbeats.answering.discard(connection.address)
+        if self._is_waited_for() and connection.address in self._addresses:
             self.heartbeats.send_soon()
+
+    def _is_waited_for(self) -> bool:
+        """Whether brokers have something to tell this client at any time."""
+        return bool(self.roles.consumers) or len(self.requests) > 0
 
     def _route_changed(self, topic: str) -> None:
         addresses = self._known_addresses()

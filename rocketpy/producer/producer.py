@@ -26,6 +26,7 @@ from rocketpy.logs import get_logger
 from rocketpy.producer.choosing import choice_of
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
+from rocketpy.producer.requesting import Requesting
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
 
@@ -43,7 +44,7 @@ logger = get_logger(__name__)
 
 
 @final
-class Producer(Reopenable):
+class Producer(Requesting, Reopenable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.
@@ -163,6 +164,7 @@ class Producer(Reopenable):
                 await self._idle.wait()
         finally:
             self._core.close()
+            self.client.requests.end(self)
 
     async def _say_goodbye(self) -> None:
         with trio.move_on_after(self.config.close_timeout, shield=True):

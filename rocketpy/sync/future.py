@@ -1,4 +1,4 @@
-"""The future of a `send_soon`: a `concurrent.futures.Future` whose callbacks run on a thread of their own.
+"""The future of a `send_soon` or a `request_soon`: a `concurrent.futures.Future` whose callbacks have their own thread.
 
 The thread that completes it reads the answers of everybody else, and users' code must not hold it up. The thread for
 callbacks is made when the first one is added, so only those who have callbacks pay for it. When the first one is due
@@ -14,13 +14,12 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rocketpy.client.lifecycle import forks
 from rocketpy.errors import ClientClosedError
 from rocketpy.logs import get_logger
 from rocketpy.portal.waiting import LOOK, wait
-from rocketpy.results import SendResult
 
 if TYPE_CHECKING:
     from rocketpy.sync.unseen import Failure, Failures
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Callbacks", "SendFuture", "Surroundings"]
 
 logger = get_logger(__name__)
+
+T = TypeVar("T")
 
 _IDLE = 10.0
 """Seconds after which the thread ends when no callback is due and none can become due."""
@@ -169,8 +170,8 @@ class _Adding:
         self.is_expected = is_expected
 
 
-class SendFuture(Future[SendResult]):
-    """Holds what becomes of one message.
+class SendFuture(Future[T]):
+    """Holds what becomes of one message: the SendResult, or the reply to a request.
 
     Args:
         surroundings: of its producer.
@@ -178,7 +179,7 @@ class SendFuture(Future[SendResult]):
 
     # Of the class until they are another's: there may be very many futures, and few of them need one of these.
     _failure: Failure | None = None
-    _outcome: SendResult | None = None
+    _outcome: T | None = None
     _looked_at = False
     _completed = False
 
@@ -186,7 +187,7 @@ class SendFuture(Future[SendResult]):
         super().__init__()
         self._surroundings = surroundings
 
-    def complete(self, outcome: SendResult | BaseException) -> None:
+    def complete(self, outcome: T | BaseException) -> None:
         """What became of it. Not for users."""
         self._completed = True
         with suppress(InvalidStateError):  # it is done: a call of this was interrupted, or a user has set it
@@ -206,11 +207,11 @@ class SendFuture(Future[SendResult]):
         """Whether the message is on its way."""
         return not self.done()
 
-    def result(self, timeout: float | None = None) -> SendResult:
-        """What the broker said; waits for it, at most `timeout` seconds.
+    def result(self, timeout: float | None = None) -> T:
+        """What the broker said, or the reply; waits for it, at most `timeout` seconds.
 
         Raises:
-            RocketMQError: the message was not acknowledged, as in `Producer.send`.
+            RocketMQError: the message was not acknowledged, as in `Producer.send`, or not replied to.
             TimeoutError: there is no answer yet. The message is still on its way.
         """
         if self._outcome is not None:
@@ -236,7 +237,7 @@ class SendFuture(Future[SendResult]):
                 super().exception(LOOK)
         return None if end is None else end - monotonic()
 
-    def add_done_callback(self, fn: Callable[[Future[SendResult]], object]) -> None:
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Have a function called with this future when it is done, in a thread of the producer's own.
 
         When it is done already, the function is called at once, in this thread.
@@ -268,9 +269,7 @@ class SendFuture(Future[SendResult]):
         if waits and not self.done():
             self._surroundings.before_wait()
 
-    def _hand_over(
-        self, fn: Callable[[Future[SendResult]], object], adding: _Adding, future: Future[SendResult]
-    ) -> None:
+    def _hand_over(self, fn: Callable[[Future[T]], object], adding: _Adding, future: Future[T]) -> None:
         """Called by the thread that completes the future, or at once by the one that adds the callback."""
         if adding.thread == threading.get_ident():
             if adding.is_expected:

@@ -10,7 +10,7 @@ from time import monotonic
 from rocketpy.errors import ClientClosedError
 from rocketpy.portal.waiting import acquire, wait
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "Gates"]
 
 
 _EASED = 0.75
@@ -120,3 +120,31 @@ class Gate:
         self._closed = True
         with self._lock:
             self._wake_all()
+
+
+class Gates:
+    """Several gates, for those who close them and wait until nothing is inside of any."""
+
+    def __init__(self, *gates: Gate) -> None:
+        self._gates = gates
+
+    def __len__(self) -> int:
+        """How many are inside."""
+        return sum(map(len, self._gates))
+
+    def wait_empty(self, timeout: float | None) -> int:
+        """Wait until nothing is inside, at most so many seconds; how many are then."""
+        until = None if timeout is None else monotonic() + timeout
+        for gate in self._gates:
+            gate.wait_empty(None if until is None else until - monotonic())
+        return len(self)
+
+    def open(self) -> None:
+        """Let everything through."""
+        for gate in self._gates:
+            gate.open()
+
+    def close(self) -> None:
+        """Turn away everybody who waits, and everybody who comes."""
+        for gate in self._gates:
+            gate.close()

@@ -12,10 +12,11 @@ from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.choosing import choice_of, fixed
 from rocketpy.producer.chunks import chunks
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
+from rocketpy.sync.asking import AskedSoon
 from rocketpy.sync.at_exit import forget, remember
 from rocketpy.sync.direct import DirectSends
 from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
-from rocketpy.sync.gate import Gate
+from rocketpy.sync.gate import Gate, Gates
 from rocketpy.sync.lifetime import Lifetime
 from rocketpy.sync.soon import Soon
 from rocketpy.sync.under_way import UnderWay
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
-    from rocketpy.message import Message, MessageQueue
+    from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.portal import Opened, Portal
     from rocketpy.producer.outside import Terms
     from rocketpy.remoting.network import Network
@@ -58,11 +59,13 @@ class Producer(Lifetime[TrioProducer]):
         inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
         super().__init__(inner, needs=client, client=inner.client)
         settings = inner.config
-        self._gate = Gate(settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size)
+        bounds = settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size
+        self._gate, self._request_gate = Gate(*bounds), Gate(*bounds)
+        self._gates = Gates(self._gate, self._request_gate)
         self._direct = DirectSends(inner)
         self._callbacks = Callbacks(settings.group)
         self._failures = Failures(settings.group)
-        self._under_way = UnderWay(settings, self._gate, self._direct, self._callbacks)
+        self._under_way = UnderWay(settings, self._gates, self._direct, self._callbacks)
         self._surroundings = Surroundings(self._direct.flush, self._callbacks, self._failures, forks())
 
     @property
@@ -83,14 +86,14 @@ class Producer(Lifetime[TrioProducer]):
                 started.
         """
         super().start()
-        self._gate.open()  # closing it before it was started, or after a start that failed, had shut it
+        self._gates.open()  # closing it before it was started, or after a start that failed, had shut it
         self._direct.open(self._portal)
         self._failures.open(self._portal)
         remember(self._under_way)
 
     def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
         """What is under way is waited for first, and what waits for room is turned away."""
-        self._gate.close()
+        self._gates.close()
         self._direct.outside.stop_accepting()
         self._under_way.wait_idle(None if error is None else self._under_way.exit_timeout)
         super()._close(opened, error)
@@ -153,19 +156,76 @@ class Producer(Lifetime[TrioProducer]):
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_async_failed)
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_async_failed)
-        future = SendFuture(self._surroundings)
+        future: SendFuture[SendResult] = SendFuture(self._surroundings)
         soon = Soon(direct, self._gate, outgoing, terms, future)
         try:
-            gate, size = self._gate, len(outgoing.body)
-            if not gate.enter(soon, size, wait=False) and not gate.enter(soon, size, wait=not direct.is_ours):
-                raise TooManyRequestsError(
-                    "too much is under way, and a background thread of rocketpy must not wait for room: hand the "
-                    "message to a thread of yours, or raise back_pressure_for_async_send_num or "
-                    "back_pressure_for_async_send_size"
-                )
+            if not self._gate.enter(soon, len(outgoing.body), wait=False):
+                self._wait_for_room(self._gate, soon, outgoing)
             soon.begin()
         except BaseException:
             self._gate.leave(soon)
+            raise
+        return future
+
+    def _wait_for_room(self, gate: Gate, ticket: object, outgoing: Outgoing) -> None:
+        """Wait until a gate lets a message through."""
+        if not gate.enter(ticket, len(outgoing.body), wait=not self._direct.is_ours):
+            raise TooManyRequestsError(
+                "too much is under way, and a background thread of rocketpy must not wait for room: hand the message "
+                "to a thread of yours, or raise back_pressure_for_async_send_num or back_pressure_for_async_send_size"
+            )
+
+    def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> MessageExt:
+        """Send a message and wait for the reply of the consumer that gets it. See `rocketpy.Producer.request`.
+
+        The selector is called in the thread of the caller.
+        """
+        self._check_process()
+        inner, retries = self._inner, self._inner.config.retry_times_when_send_failed
+        asked = inner.prepare_request(message, timeout)
+        choice = self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries).choice
+        return self._portal.call(inner.ask, asked, choice, retries)
+
+    def request_soon(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> Future[MessageExt]:
+        """Send a message without waiting for the reply, which the future will hold.
+
+        Otherwise like `request`, and like `send_soon`: what is wrong with the message is raised at once, this waits
+        while too many requests are under way (bounded like sends, and apart from them), done-callbacks run in a thread
+        of their own, and closing the producer waits for what is under way.
+
+        Raises:
+            ConfigError: the message cannot be sent as it is.
+            ClientClosedError: the producer is not open.
+            TooManyRequestsError: too much is under way, and this is a background thread of rocketpy.
+        """
+        self._check_process()
+        inner, retries = self._inner, self._inner.config.retry_times_when_send_async_failed
+        asked = inner.prepare_request(message, timeout)
+        choice = self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries).choice
+        future: SendFuture[MessageExt] = SendFuture(self._surroundings)
+        soon, gate = AskedSoon(self._request_gate, future), self._request_gate
+        try:
+            if not gate.enter(soon, len(asked.outgoing.body), wait=False):
+                self._wait_for_room(gate, soon, asked.outgoing)
+            soon.begin(self._portal, inner, asked, choice, retries)
+        except BaseException:
+            gate.leave(soon)
             raise
         return future
 

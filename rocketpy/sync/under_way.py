@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
     from rocketpy.sync.direct import DirectSends
     from rocketpy.sync.future import Callbacks
-    from rocketpy.sync.gate import Gate
+    from rocketpy.sync.gate import Gates
 
 __all__ = ["UnderWay"]
 
@@ -19,14 +19,14 @@ class UnderWay:
 
     Args:
         config: of the producer.
-        gate: through which `send_soon` goes.
+        gates: through which `send_soon` and `request_soon` go.
         direct: the sends that threads wait for.
         callbacks: of its futures.
     """
 
-    def __init__(self, config: ProducerConfig, gate: Gate, direct: DirectSends, callbacks: Callbacks) -> None:
+    def __init__(self, config: ProducerConfig, gates: Gates, direct: DirectSends, callbacks: Callbacks) -> None:
         self._config = config
-        self._gate = gate
+        self._gates = gates
         self._direct = direct
         self._callbacks = callbacks
 
@@ -37,7 +37,7 @@ class UnderWay:
         return config.send_timeout if config.exit_timeout is None else config.exit_timeout
 
     def wait_idle(self, timeout: float | None) -> int:
-        """Wait until nothing is under way, at most so many seconds; how many messages of `send_soon` are then.
+        """Wait until nothing is under way, at most so many seconds; how many messages are then that have futures.
 
         Callbacks may have sent more meanwhile: those are waited for as well.
         """
@@ -45,25 +45,25 @@ class UnderWay:
         while True:
             self._direct.flush()
             submitted = self._callbacks.submitted
-            left = self._gate.wait_empty(_left(until))
+            left = self._gates.wait_empty(_left(until))
             if left or (until is not None and monotonic() >= until):
                 return left
             self._direct.wait_calls(_left(until))
             seconds = self.exit_timeout if until is None else max(0.0, until - monotonic())
             have_run = self._callbacks.wait_idle(seconds)
             # A callback may have sent, and the answer may have come meanwhile: then another one is due.
-            if not len(self._gate) and (not have_run or self._callbacks.submitted == submitted):
+            if not len(self._gates) and (not have_run or self._callbacks.submitted == submitted):
                 return 0
 
     @property
     def due(self) -> int:
         """Callbacks that have not run, and messages under way."""
-        return len(self._gate) + len(self._callbacks)
+        return len(self._gates) + len(self._callbacks)
 
     def stop(self) -> int:
         """The process ends: take no more messages; how many are under way."""
-        self._gate.close()
-        return len(self._gate)
+        self._gates.close()
+        return len(self._gates)
 
     def __str__(self) -> str:
         """The producer, as errors and logs name it."""

@@ -30,6 +30,7 @@ from rocketpy_broker_sim.broker.subsystems.filters import Filters
 from rocketpy_broker_sim.broker.subsystems.naming import Naming
 from rocketpy_broker_sim.broker.subsystems.port import Port
 from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
+from rocketpy_broker_sim.broker.subsystems.replying import Replying
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
@@ -45,6 +46,7 @@ from rocketpy_broker_sim.broker.views import (
     PullView,
     QueryView,
     QueueView,
+    ReplyView,
     ResetView,
     SendBackView,
     SendView,
@@ -52,7 +54,7 @@ from rocketpy_broker_sim.broker.views import (
     TopicAdminView,
     Views,
 )
-from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, MemoryBudget
+from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, PUSHED_REPLIES, MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -99,6 +101,7 @@ class Broker:
         counting: Counts messages.
         clients: Who is connected.
         pulls: The pulls that wait.
+        replying: Brings replies to the clients that asked.
         pipeline: Leads messages into the store.
         lanes: Where requests wait for their turn.
         port: Where they come in.
@@ -133,6 +136,7 @@ class Broker:
             self.counting,
             self.clients,
             self.pulls,
+            self.replying,
             self.port,
             self.naming,
         ]
@@ -154,6 +158,7 @@ class Broker:
         gone = self.filters.table.unregister
         self.clients = Clients(config, self.slices, self.memory.account(MEMBERSHIP), self.memory, gone)
         self.pulls = Pulls(config, self._resume, turn, topics, self.memory.account(HELD_PULLS))
+        self.replying = Replying(config, self.memory.account(PUSHED_REPLIES))
         behind = self._stages()
         asked = ChecksView(config, self.identity, topics, self.tables.groups, self.clients.locks)
         checks = SendChecks(asked, behind.values())
@@ -190,6 +195,7 @@ class Broker:
         return Views(
             send=SendView(identity, store, turn, pipeline, checks, self.storing.refusal, self.slices),
             send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
+            reply=ReplyView(config, identity, turn, pipeline, checks, producers, self.replying.pushes),
             pull=PullView(
                 config,
                 store,

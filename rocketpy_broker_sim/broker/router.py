@@ -25,6 +25,7 @@ from rocketpy_broker_sim.broker.processors import (
     pull,
     query,
     queue_offset,
+    reply,
     reset_offset,
     send,
     send_back,
@@ -62,6 +63,8 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.UNREGISTER_CLIENT: _on(lambda v: v.client_manage, client_manage.unregister_client, "client"),
     RequestCode.CHECK_CLIENT_CONFIG: _on(lambda v: v.client_manage, client_manage.check_client_config, "client"),
     RequestCode.CONSUMER_SEND_MSG_BACK: _on(lambda v: v.send_back, send_back.send_back, "send"),
+    RequestCode.SEND_REPLY_MESSAGE: _on(lambda v: v.reply, reply.send_reply, "reply"),
+    RequestCode.SEND_REPLY_MESSAGE_V2: _on(lambda v: v.reply, reply.send_reply, "reply"),
     RequestCode.QUERY_MESSAGE: _on(lambda v: v.query, query.query_message, "query"),
     RequestCode.VIEW_MESSAGE_BY_ID: _on(lambda v: v.query, query.view_message, "query"),
     # where groups stand

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.identity import Identity
     from rocketpy_broker_sim.broker.persistence import Persistence
     from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
+    from rocketpy_broker_sim.broker.reply_pushes import ReplyPushes
     from rocketpy_broker_sim.broker.send_checks import SendChecks
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
     from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
@@ -51,6 +52,7 @@ __all__ = [
     "QueryView",
     "QueueView",
     "Refusal",
+    "ReplyView",
     "ResetView",
     "SendBackView",
     "SendView",
@@ -129,6 +131,25 @@ class SendBackView(NamedTuple):
     groups: SubscriptionGroupTable
     turn: Turn
     pipeline: PutPipeline
+
+
+class ReplyView(NamedTuple):
+    """SEND_REPLY_MESSAGE.
+
+    Attributes:
+        pipeline: Leads messages into the store.
+        checks: Its first stage, which says where a reply goes.
+        producers: Those who may have asked.
+        pushes: Brings replies to them.
+    """
+
+    config: BrokerConfig
+    identity: Identity
+    turn: Turn
+    pipeline: PutPipeline
+    checks: SendChecks
+    producers: ProducerTable
+    pushes: ReplyPushes
 
 
 class PullView(NamedTuple):
@@ -308,6 +329,7 @@ class Views(NamedTuple):
 
     send: SendView
     send_back: SendBackView
+    reply: ReplyView
     pull: PullView
     query: QueryView
     queue_offset: QueueView

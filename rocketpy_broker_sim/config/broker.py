@@ -87,6 +87,8 @@ class BrokerConfig(Settings):
     """Whether changes of system topics are refused."""
     start_accept_send_request_time_stamp: int = number(0)
     """Time, in ms since 1970, before which sends are refused."""
+    store_reply_message_enable: bool = switch(True)
+    """Whether replies to requests are stored too, besides being pushed to the client that asked."""
 
     # --- consumers ---
     long_polling_enable: bool = switch(True)

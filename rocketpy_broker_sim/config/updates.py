@@ -45,6 +45,7 @@ BROKER_UPDATES: dict[str, tuple[int, int]] = {
     "rejectPullConsumerEnable": _SWITCH,
     "shortPollingTimeMills": _MILLIS,
     "slaveReadEnable": _SWITCH,
+    "storeReplyMessageEnable": _SWITCH,
     "traceOn": _SWITCH,
     "useServerSideResetOffset": _SWITCH,
     "waitTimeMillsInAdminBrokerQueue": _MILLIS,

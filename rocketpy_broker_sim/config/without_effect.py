@@ -28,8 +28,7 @@ _BOTH = {
 _BROKER = {
     "no request of this kind is taken here": """
         ackMessageThreadPoolNums ackThreadPoolQueueCapacity endTransactionPoolQueueCapacity
-        endTransactionThreadPoolNums processReplyMessageThreadPoolNums replyThreadPoolQueueCapacity
-        waitTimeMillsInAckQueue waitTimeMillsInTransactionQueue
+        endTransactionThreadPoolNums waitTimeMillsInAckQueue waitTimeMillsInTransactionQueue
     """,
     "threads, buffers and limits of a JVM and of Netty": """
         asyncSendEnable enableFastChannelEventProcess enableNetWorkFlowControl highSpeedMode
@@ -185,9 +184,6 @@ _BROKER = {
     """,
     "members hear of changes at once": """
         realTimeNotifyConsumerChange
-    """,
-    "there is no request and reply here": """
-        storeReplyMessageEnable
     """,
     "the retry topics of pop consumption always go with their topic": """
         clearRetryTopicWhenDeleteTopic

@@ -413,7 +413,6 @@ async def test_members_that_changed_mean_a_rebalance_of_that_group(autojump_cloc
     "code",
     [
         RequestCode.CHECK_TRANSACTION_STATE,
-        RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
     ],
     ids=lambda code: code.name,
 )

@@ -12,7 +12,7 @@ from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
 from rocketpy_broker_sim.config import MAX_UPDATE
 from tests.hostile.frames import MAX_HEADER, MIB, request
 from tests.hostile.measure import Attack
-from tests.hostile.samples import ATTACKED, item, small_body, small_fields
+from tests.hostile.samples import ATTACKED, SHORT_CODES, item, small_body, small_fields
 from tests.hostile.shapes import dump, fresh
 
 _ROOM = MAX_HEADER - 4096
@@ -26,7 +26,7 @@ def special(code: RequestCode) -> Iterator[Attack]:
 
 
 def _sends(code: RequestCode) -> Iterator[Attack]:
-    name = "i" if code == RequestCode.SEND_MESSAGE_V2 else "properties"
+    name = "i" if code in SHORT_CODES else "properties"
 
     def with_properties(text: str, body: bytes = b"body") -> Callable[[], list[bytes]]:
         return lambda: [request(code, small_fields(code) | {name: text}, body)]
@@ -41,6 +41,19 @@ def _sends(code: RequestCode) -> Iterator[Attack]:
     yield Attack(name="a key of 32,000 letters", frames=with_properties(f"KEYS\x01{'x' * 32_000}\x02"))
     for level in ("-1", "0", "19", "2147483648", "9" * 30_000, "x"):
         yield Attack(name=f"delay level {level[:12]}", frames=with_properties(f"DELAY\x01{level}\x02"))
+
+
+def _replies(code: RequestCode) -> Iterator[Attack]:
+    yield from _sends(code)
+    name = "i" if code in SHORT_CODES else "properties"
+
+    def to(asker: str, body: bytes = b"body") -> Callable[[], list[bytes]]:
+        properties = f"MSG_TYPE\x01reply\x02CORRELATION_ID\x01c\x02REPLY_TO_CLIENT\x01{asker}\x02"
+        return lambda: [request(code, small_fields(code) | {name: properties}, body)]
+
+    yield Attack(name="a reply to a producer that never answers", frames=to("c@1"))
+    yield Attack(name="a reply of 4 MiB to one", frames=to("c@1", bytes(4 * MIB)))
+    yield Attack(name="a reply to a client with a name of 30,000 letters", frames=to("x" * 30_000))
 
 
 def _batches(code: RequestCode) -> Iterator[Attack]:
@@ -290,6 +303,8 @@ _SPECIAL: dict[RequestCode, Callable[[RequestCode], Iterator[Attack]]] = {
     RequestCode.SEND_MESSAGE: _sends,
     RequestCode.SEND_MESSAGE_V2: _sends,
     RequestCode.SEND_BATCH_MESSAGE: _batches,
+    RequestCode.SEND_REPLY_MESSAGE: _replies,
+    RequestCode.SEND_REPLY_MESSAGE_V2: _replies,
     RequestCode.REGISTER_BROKER: _registrations,
     RequestCode.UPDATE_AND_CREATE_TOPIC: _topics,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _groups,

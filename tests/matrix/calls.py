@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rocketpy import ClientClosedError, RequestTimeoutError
+from rocketpy import ClientClosedError, ReplyTimeoutError, RequestTimeoutError
 from rocketpy.message import Message, MessageExt
 
 __all__ = ["CALLS", "CLASSES", "FUNCTIONS", "NOT_CALLS", "SURFACES", "Call", "calls_of", "public"]
@@ -86,6 +86,16 @@ CALLS = {
     "Producer.send, a selector": Call(lambda w: w.producer.send(one(), selector=lambda queues, m, a: queues[0])),
     "Producer.send_soon": Call(lambda w: w.keep(w.producer.send_soon(one())), ("blocking",)),
     "Producer.send_soon, its result": Call(lambda w: w.producer.send_soon(one()).result(4), ("blocking",), waits=True),
+    "Producer.request": Call(
+        lambda w: w.producer.request(one(), timeout=0.3), allowed=(ReplyTimeoutError,), waits=True
+    ),
+    "Producer.request_soon": Call(lambda w: w.producer.request_soon(one(), timeout=0.3).done(), ("blocking",)),
+    "Producer.request_soon, its reply": Call(
+        lambda w: w.producer.request_soon(one(), timeout=0.3).result(4),
+        ("blocking",),
+        allowed=(ReplyTimeoutError,),
+        waits=True,
+    ),
     "Producer.send_oneway": Call(lambda w: w.producer.send_oneway(one())),
     "Producer.send_batch": Call(lambda w: w.producer.send_batch([one(), one()])),
     "Producer.send_many": Call(lambda w: w.producer.send_many([one() for _ in range(30)], batch_size=4)),

@@ -133,6 +133,7 @@ async def test_each_figure_of_the_runtime_info_is_measured_by_one_part(
 VIEW_OF = {
     "send": (processors.send, plain_runs),
     "send_back": (processors.send_back,),
+    "reply": (processors.reply,),
     "pull": (processors.pull,),
     "query": (processors.query,),
     "queue_offset": (processors.queue_offset,),
