@@ -8,10 +8,12 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.aio.bridge import Bridge
+from rocketpy.aio.company import LoopSends
 from rocketpy.aio.direct import DirectSends
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
+from rocketpy.producer.batching import may_share
 from rocketpy.producer.choosing import choice_of, fixed
 from rocketpy.producer.chunks import chunks_async
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
@@ -51,6 +53,7 @@ class Producer(Lifetime[TrioProducer]):
         inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
         super().__init__(inner, Bridge(f"producer {inner.config.group}", inner.client), needs=client)
         self._direct = DirectSends(inner, self._bridge)
+        self._company = LoopSends(self._bridge)
 
     @property
     def config(self) -> ProducerConfig:
@@ -78,6 +81,9 @@ class Producer(Lifetime[TrioProducer]):
             bridge.check()
             direct.outside.stop_accepting()
             try:
+                if direct.outside.accumulator is not None:
+                    direct.outside.accumulator.hurry()
+                await self._company.wait_idle()
                 await direct.wait_idle()
             except BaseException as cancelled:
                 await super()._close(cancelled)
@@ -107,6 +113,9 @@ class Producer(Lifetime[TrioProducer]):
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
             terms = await self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_failed)
+        accumulator = direct.outside.accumulator
+        if accumulator is not None and may_share(outgoing):
+            return await self._company.send(direct.outside, accumulator, outgoing, terms)
         if terms.key is None:
             return await direct.send(outgoing, terms)
         return await direct.send_in_turn(outgoing, terms)

@@ -158,7 +158,7 @@ class Preparer:
         if len(body) > self._config.max_message_size:
             raise ConfigError(
                 f"the {len(messages)} messages make a batch of {len(body)} bytes, the limit is "
-                f"{self._config.max_message_size}: send fewer at once"
+                f"{self._config.max_message_size}: send fewer at once, or use send_many, which splits them by size"
             )
         first = messages[0]
         text = encode_properties({PropertyName.WAIT: first.properties.get(PropertyName.WAIT, "true")})

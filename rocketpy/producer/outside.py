@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from rocketpy.client import send_drivers
 from rocketpy.client.send_oneway import send_oneway
 from rocketpy.message import PropertyName
+from rocketpy.producer.accumulator import Accumulator
+from rocketpy.producer.choosing import fixed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     import trio
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.sending import Choice, SendCore, Try
     from rocketpy.errors import RocketMQError
-    from rocketpy.message import Message
+    from rocketpy.message import Message, MessageQueue
     from rocketpy.results import SendResult
 
 __all__ = ["Outside", "Terms"]
@@ -69,6 +71,7 @@ class Outside:
     Attributes:
         client: of the producer.
         core: what its tries share.
+        accumulator: where messages wait for company; None where none do.
     """
 
     def __init__(
@@ -87,10 +90,13 @@ class Outside:
         self._begun = begun
         self._ended = ended
         self._nursery: trio.Nursery | None = None
+        self.accumulator = None if core.config.linger is None else Accumulator(core, self)
 
     def open(self, nursery: trio.Nursery) -> None:
         """Say where the rest of a send runs."""
         self._nursery = nursery
+        if self.accumulator is not None:
+            self.accumulator.start()
 
     def stop_accepting(self) -> None:
         """The producer closes: it takes no new messages."""
@@ -140,15 +146,13 @@ class Outside:
 
     def start(self, outgoing: Outgoing, terms: Terms, done: send_drivers.Done) -> send_drivers.Cancel:
         """Begin a send of somebody who has the turn of its sharding key; `done` hears what becomes of it."""
-        if self._nursery is None:
-            raise AssertionError("a producer that was open has a nursery")
         self._begun()
         try:
             return send_drivers.start_send(
                 self.core,
                 outgoing,
                 partial(self._done, done),
-                nursery=self._nursery,
+                nursery=self._home,
                 choice=terms.choice,
                 tries=terms.tries,
                 timeout=max(0.001, terms.deadline - self.core.clock()),
@@ -162,20 +166,53 @@ class Outside:
         self, attempt: Try[Any], error: RocketMQError, terms: Terms, done: send_drivers.Done
     ) -> send_drivers.Cancel:
         """Go on with a send whose first try was made outside and has failed."""
-        if self._nursery is None:
-            raise AssertionError("a producer that has sent has a nursery")
         self._begun()
         return send_drivers.resume_send(
             self.core,
             attempt,
             error,
             partial(self._done, done),
-            nursery=self._nursery,
+            nursery=self._home,
             choice=terms.choice,
             tries=terms.tries,
             deadline=terms.deadline,
             timeout=terms.timeout,
         )
+
+    # --- batches that fill by themselves ----------------------------------------------------------------
+
+    def start_batch(
+        self, outgoing: Outgoing, queue: MessageQueue | None, tries: int, timeout: float, done: send_drivers.Done
+    ) -> object:
+        """Begin to send a batch, to a queue or to any."""
+        return send_drivers.start_send(
+            self.core,
+            outgoing,
+            done,
+            nursery=self._home,
+            choice=None if queue is None else fixed(outgoing.message, queue),
+            tries=tries,
+            timeout=timeout,
+            in_order=queue is not None,
+        )
+
+    def start_soon(self, function: Callable[[], Awaitable[object]]) -> None:
+        """Run an async function in a task of the producer's."""
+        self._home.start_soon(function)
+
+    def note_begun(self) -> None:
+        """A batch is under way."""
+        self._begun()
+
+    def note_ended(self) -> None:
+        """It has ended."""
+        self._ended()
+
+    @property
+    def _home(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise AssertionError("a producer that was open has a nursery")
+        return self._nursery
 
     async def send_oneway(self, outgoing: Outgoing, terms: Terms) -> None:
         """Send once and ask for no answer."""

@@ -23,7 +23,9 @@ from rocketpy.client.sharing import check_shared
 from rocketpy.config import ProducerConfig
 from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
+from rocketpy.producer.batching import may_share
 from rocketpy.producer.choosing import choice_of
+from rocketpy.producer.company import TaskSends
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
 from rocketpy.producer.requesting import Requesting
@@ -87,7 +89,9 @@ class Producer(Requesting, Reopenable):
         self.outside = self._for_outside()
 
     def _for_outside(self) -> Outside:
-        return Outside(self.client, self._core, self._preparer, self._lifecycle, self._one_more, self._one_less)
+        made = Outside(self.client, self._core, self._preparer, self._lifecycle, self._one_more, self._one_less)
+        self._company = None if made.accumulator is None else TaskSends(made, made.accumulator)
+        return made
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -159,10 +163,15 @@ class Producer(Requesting, Reopenable):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """The first step of closing. One of the stack's, so that the others are taken when this one is cancelled."""
+        accumulator = self.outside.accumulator
         try:
+            if accumulator is not None:
+                accumulator.close()
             if error is None and self._under_way:
                 await self._idle.wait()
         finally:
+            if accumulator is not None:
+                accumulator.abandon()
             self._core.close()
             self.client.requests.end(self)
 
@@ -219,6 +228,8 @@ class Producer(Requesting, Reopenable):
         config = self.config
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
+        if self._company is not None and may_share(outgoing):
+            return await self._company.send(outgoing, choice, seconds, tries - 1)
         self._under_way += 1
         try:
             return await send_drivers.send(self._core, outgoing, choice, tries, seconds)

@@ -42,13 +42,14 @@ class Gate:
         """How many are inside."""
         return len(self._inside)
 
-    def enter(self, ticket: object, size: int, *, wait: bool = True) -> bool:
-        """Wait for room and take it. False when there is none, and it is not to be waited for.
+    def enter(self, ticket: object, size: int, *, wait: bool = True, timeout: float | None = None) -> bool:
+        """Wait for room and take it, at most so many seconds. False when there is none, and it is not waited for.
 
         Raises:
             ClientClosedError: the gate was closed meanwhile.
         """
         held = False
+        until = None if timeout is None else monotonic() + timeout
         while True:
             with self._lock:
                 if self._closed:
@@ -64,8 +65,10 @@ class Gate:
                 room.acquire()
                 self._waiting.append(room)
             held = self._is_held()
-            if not held:
-                acquire(room)
+            if not held and not acquire(room, until):
+                with suppress(ValueError):  # it was woken at this very moment
+                    self._waiting.remove(room)
+                return False
 
     def _is_held(self) -> bool:
         """Whether this thread holds the lock still: then this was called in the middle of the lines that it guards."""

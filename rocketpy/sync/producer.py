@@ -9,11 +9,13 @@ from rocketpy.client.lifecycle import forks
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.producer import Producer as TrioProducer
+from rocketpy.producer.batching import may_share
 from rocketpy.producer.choosing import choice_of, fixed
 from rocketpy.producer.chunks import chunks
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 from rocketpy.sync.asking import AskedSoon
 from rocketpy.sync.at_exit import forget, remember
+from rocketpy.sync.company import ThreadSends
 from rocketpy.sync.direct import DirectSends
 from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
 from rocketpy.sync.gate import Gate, Gates
@@ -59,14 +61,17 @@ class Producer(Lifetime[TrioProducer]):
         inner = TrioProducer(group, config=config, client=shared, network=network, **fields)
         super().__init__(inner, needs=client, client=inner.client)
         settings = inner.config
-        bounds = settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size
-        self._gate, self._request_gate = Gate(*bounds), Gate(*bounds)
+        most, most_size = settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size
+        held = most_size if settings.linger is None else min(most_size, settings.total_batch_max_bytes)
+        self._gate, self._request_gate = Gate(most, held), Gate(most, most_size)
         self._gates = Gates(self._gate, self._request_gate)
         self._direct = DirectSends(inner)
         self._callbacks = Callbacks(settings.group)
         self._failures = Failures(settings.group)
         self._under_way = UnderWay(settings, self._gates, self._direct, self._callbacks)
         self._surroundings = Surroundings(self._direct.flush, self._callbacks, self._failures, forks())
+        company = ThreadSends(self._direct, self._gate, self._surroundings)
+        self._company = None if settings.linger is None else company
 
     @property
     def config(self) -> ProducerConfig:
@@ -123,6 +128,8 @@ class Producer(Lifetime[TrioProducer]):
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_failed)
+        if self._company is not None and may_share(outgoing) and not direct.is_ours:
+            return self._company.send(outgoing, terms)
         return direct.send(outgoing, terms)
 
     def send_soon(
@@ -156,6 +163,8 @@ class Producer(Lifetime[TrioProducer]):
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_async_failed)
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_async_failed)
+        if self._company is not None and may_share(outgoing):
+            return self._company.send_soon(outgoing, terms)
         future: SendFuture[SendResult] = SendFuture(self._surroundings)
         soon = Soon(direct, self._gate, outgoing, terms, future)
         try:

@@ -29,6 +29,7 @@ class Call:
         allowed: errors that are an answer to it.
         waits: whether it waits for another send; not to be done on the thread that would complete that one.
         refused: whether it is refused everywhere.
+        linger: of the producer.
     """
 
     make: object
@@ -39,6 +40,7 @@ class Call:
     allowed: tuple[type, ...] = ()
     waits: bool = False
     refused: bool = False
+    linger: float | None = None
 
 
 def one():
@@ -86,6 +88,11 @@ CALLS = {
     "Producer.send, a selector": Call(lambda w: w.producer.send(one(), selector=lambda queues, m, a: queues[0])),
     "Producer.send_soon": Call(lambda w: w.keep(w.producer.send_soon(one())), ("blocking",)),
     "Producer.send_soon, its result": Call(lambda w: w.producer.send_soon(one()).result(4), ("blocking",), waits=True),
+    "Producer.send, lingering": Call(lambda w: w.producer.send(one()), linger=0.005),
+    "Producer.send_soon, lingering": Call(lambda w: w.keep(w.producer.send_soon(one())), ("blocking",), linger=0.005),
+    "Producer.send_soon, lingering, its result": Call(
+        lambda w: w.producer.send_soon(one()).result(4), ("blocking",), waits=True, linger=0.005
+    ),
     "Producer.request": Call(
         lambda w: w.producer.request(one(), timeout=0.3), allowed=(ReplyTimeoutError,), waits=True
     ),

@@ -94,7 +94,9 @@ def cell(surface, place, call):
 
 
 def _blocking(call, place, wants_consumer):
-    with BlockingWorld("blocking", cluster(), consumer=wants_consumer, pullers=call.pullers) as world:
+    with BlockingWorld(
+        "blocking", cluster(), consumer=wants_consumer, pullers=call.pullers, linger=call.linger
+    ) as world:
         act = Act(world, call.make)
         BLOCKING[place](world, act)
         act.wait()
@@ -102,7 +104,9 @@ def _blocking(call, place, wants_consumer):
 
 
 async def _in_loop(surface, call, place, wants_consumer):
-    async with AsyncWorld(surface, cluster(), consumer=wants_consumer, pullers=call.pullers) as world:
+    async with AsyncWorld(
+        surface, cluster(), consumer=wants_consumer, pullers=call.pullers, linger=call.linger
+    ) as world:
         act = Act(world, call.make)
         await PLACES[surface][place](world, act)
         await act.wait_async(world.sleep)

@@ -12,6 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.client import requests
+from rocketpy.client.heartbeat import Heartbeats
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.errors import (
     BrokerError,
@@ -122,6 +123,24 @@ async def test_S18_the_very_first_request_of_a_client_is_replied_to(autojump_clo
                 assert (await producer.request(Message("Orders", b"x"), timeout=1)).body == b"re: x"
 
 
+async def test_S18_a_request_waits_until_the_brokers_know_who_asks(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = Heartbeats._send
+
+    async def late(self: Heartbeats, *arguments: Any) -> None:
+        await trio.sleep(0.5)
+        await send(self, *arguments)
+
+    async with world() as made, replying(made):
+        monkeypatch.setattr(Heartbeats, "_send", late)
+        async with asking(made) as producer:
+            assert (await producer.request(Message("Orders", b"x"), timeout=2)).body == b"re: x"
+            began = trio.current_time()
+            await producer.request(Message("Orders", b"x"), timeout=2)
+            assert trio.current_time() - began < 0.1, "once they know it, nothing is waited for"
+
+
 # --- no reply ------------------------------------------------------------------------------------------------
 
 
@@ -203,6 +222,7 @@ async def test_S18_of_several_brokers_the_one_that_knows_the_client_pushes(autoj
                 assert (await producer.request(Message("Orders", b"x"), timeout=TTL)).body == b"re: x"
             assert {each.broker_name for each in got} == {one.config.broker_name}
             await wait_until(lambda: one.runtime_info()["pushedReplies"] == "6")
+            assert {broker.runtime_info()["unpushedReplies"] for broker in made.cluster.brokers} == {"0"}
 
 
 # --- bounds and ends -----------------------------------------------------------------------------------------
