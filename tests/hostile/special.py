@@ -47,12 +47,17 @@ def _replies(code: RequestCode) -> Iterator[Attack]:
     yield from _sends(code)
     name = "i" if code in SHORT_CODES else "properties"
 
-    def to(asker: str, body: bytes = b"body") -> Callable[[], list[bytes]]:
+    def to(asker: str, body: bytes = b"body", count: int = 1) -> Callable[[], list[bytes]]:
+        """Replies to itself: it is the producer that asked, too, and never answers what is pushed to it."""
         properties = f"MSG_TYPE\x01reply\x02CORRELATION_ID\x01c\x02REPLY_TO_CLIENT\x01{asker}\x02"
-        return lambda: [request(code, small_fields(code) | {name: properties}, body)]
+        known = dump({"clientID": "hanging", "producerDataSet": [{"groupName": "P"}]})
+        return lambda: [
+            request(RequestCode.HEART_BEAT, {}, known),
+            *(request(code, small_fields(code) | {name: properties}, body) for _ in range(count)),
+        ]
 
-    yield Attack(name="a reply to a producer that never answers", frames=to("c@1"))
-    yield Attack(name="a reply of 4 MiB to one", frames=to("c@1", bytes(4 * MIB)))
+    yield Attack(name="a thousand replies to a producer that never answers", frames=to("hanging", count=1000))
+    yield Attack(name="replies of 4 MiB to one that never answers", frames=to("hanging", bytes(4 * MIB), 4), at_once=4)
     yield Attack(name="a reply to a client with a name of 30,000 letters", frames=to("x" * 30_000))
 
 
