@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from rocketpy.producer.batching import entry_of
-from rocketpy.producer.choosing import Fixed
 from rocketpy.producer.company import no_room
 
 if TYPE_CHECKING:
     from rocketpy.aio.bridge import Bridge
-    from rocketpy.client.outgoing import Outgoing
-    from rocketpy.producer.accumulator import Accumulator
-    from rocketpy.producer.batching import Outcome
-    from rocketpy.producer.outside import Outside, Terms
+    from rocketpy.message import Message, MessageQueue
+    from rocketpy.producer.items import Head, Outcome
+    from rocketpy.producer.outside import Outside
     from rocketpy.results import SendResult
 
 __all__ = ["LoopSends"]
@@ -60,21 +57,31 @@ class LoopSends:
         self._under_way = 0
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def send(self, outside: Outside, accumulator: Accumulator, outgoing: Outgoing, terms: Terms) -> SendResult:
+    async def send(
+        self,
+        outside: Outside,
+        message: Message,
+        head: Head,
+        queue: MessageQueue | None,
+        seconds: float,
+        retries: int,
+    ) -> SendResult:
         """Send a message and wait for the answer.
 
         Raises:
             TooManyRequestsError: too much waited already, for the whole time.
             RocketMQError: it was not acknowledged.
         """
-        size, most = len(outgoing.body), outside.core.config.total_batch_max_bytes
+        accumulator = outside.accumulator
+        assert accumulator is not None
+        size, most = len(message.body), outside.core.config.total_batch_max_bytes
+        deadline = outside.core.clock() + seconds
         sender = _Sender(self._bridge)
-        queue = terms.choice.queue if isinstance(terms.choice, Fixed) else None
-        entry = entry_of(outgoing, sender, queue, terms.timeout, terms.tries, terms.deadline, waits=True)
+        entry = outside.items.entry(message, head, sender, queue, seconds, 1 + retries, deadline, waits=True)
         while self._taken and self._taken + size > most:
             accumulator.hurry()
-            if not await self._wait_eased(terms.deadline - outside.core.clock()):
-                raise no_room(outgoing.topic, terms.timeout, most)
+            if not await self._wait_eased(deadline - outside.core.clock()):
+                raise no_room(message.topic, seconds, most)
         self._taken += size
         self._under_way += 1
         try:

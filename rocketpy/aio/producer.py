@@ -13,14 +13,14 @@ from rocketpy.aio.direct import DirectSends
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
-from rocketpy.producer.batching import may_share
-from rocketpy.producer.choosing import choice_of, fixed
+from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks_async
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 
 if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageExt, MessageQueue
@@ -107,15 +107,17 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._bridge.check()
         direct, config = self._direct, self._inner.config
+        if (head := direct.outside.head(message)) is not None:
+            seconds = self._inner.checked_timeout(timeout)
+            chosen = await self._queue_of(message, queue, selector, arg, seconds)
+            retries = config.retry_times_when_send_failed
+            return await self._company.send(direct.outside, message, head, chosen, seconds, retries)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
             terms = await self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_failed)
-        accumulator = direct.outside.accumulator
-        if accumulator is not None and may_share(outgoing):
-            return await self._company.send(direct.outside, accumulator, outgoing, terms)
         if terms.key is None:
             return await direct.send(outgoing, terms)
         return await direct.send_in_turn(outgoing, terms)
@@ -149,15 +151,33 @@ class Producer(Lifetime[TrioProducer]):
         retries: int,
     ) -> Terms:
         """The terms of a send whose queue the caller chooses; the selector is asked here."""
-        outside, message = self._direct.outside, outgoing.message
+        message = outgoing.message
         choice = choice_of(message, queue, selector, arg)
-        terms = outside.terms(outgoing, choice, seconds, retries)
+        terms = self._direct.outside.terms(outgoing, choice, seconds, retries)
         if selector is not None and choice is not None:
-            info = outside.client.routes.publish_info(message.topic)
-            if info is None:
-                info = await self._bridge.call(outside.ensure_route, message.topic, timeout=seconds)
-            terms.choice = fixed(message, choice(info))
+            terms.choice = fixed(message, choice(await self._route_of(message.topic, seconds)))
         return terms
+
+    async def _queue_of(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: Any,
+        seconds: float,
+    ) -> MessageQueue | None:
+        """The queue that the caller chooses, None for any; the selector is asked here."""
+        choice = choice_of(message, queue, selector, arg)
+        if choice is None or isinstance(choice, Fixed):
+            return None if choice is None else choice.queue
+        return fixed(message, choice(await self._route_of(message.topic, seconds))).queue
+
+    async def _route_of(self, topic: str, seconds: float) -> TopicPublishInfo:
+        outside = self._direct.outside
+        info = outside.client.routes.publish_info(topic)
+        if info is None:
+            info = await self._bridge.call(outside.ensure_route, topic, timeout=seconds)
+        return info
 
     async def send_oneway(
         self,

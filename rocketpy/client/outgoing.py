@@ -119,6 +119,18 @@ class Preparer:
             _make_reply(outgoing)
         return outgoing
 
+    def check(self, message: Message) -> None:
+        """Check a message.
+
+        Raises:
+            ConfigError: it may not be sent; the text says what is wrong.
+        """
+        self._check(message)
+
+    def take_ids(self, count: int) -> list[str]:
+        """Unique ids for so many messages."""
+        return self._unique_ids.take(count)
+
     def _compress(self, body: bytes) -> tuple[bytes, int]:
         """The body as it travels, and what the flags say of it."""
         config = self._config

@@ -22,7 +22,6 @@ import trio
 
 from rocketpy.client.selection import sharding_queue
 from rocketpy.errors import ClientClosedError, RequestTimeoutError, RocketMQError, unsent
-from rocketpy.message import PropertyName
 from rocketpy.producer.batching import FIXED, Batch, own_error
 from rocketpy.remoting.timers import Alarm
 
@@ -32,12 +31,11 @@ if TYPE_CHECKING:
     from rocketpy.client.send_drivers import Done
     from rocketpy.client.sending import SendCore
     from rocketpy.message import MessageQueue
-    from rocketpy.producer.batching import Entry, Key, Outcome
+    from rocketpy.producer.batching import Key
+    from rocketpy.producer.items import Entry, Outcome
 
 __all__ = ["Accumulator", "Starter"]
 
-_WAIT: Final = PropertyName.WAIT
-_SHARDING_KEY: Final = PropertyName.SHARDING_KEY
 _MOST: Final = 4096
 """Messages of a batch."""
 _LEAST = 0.001
@@ -71,13 +69,15 @@ class Accumulator:
     Args:
         core: What its tries share.
         starter: Sends batches.
+        take_ids: Makes so many unique ids.
     """
 
-    def __init__(self, core: SendCore, starter: Starter) -> None:
+    def __init__(self, core: SendCore, starter: Starter, take_ids: Callable[[int], list[str]]) -> None:
         config = core.config
         assert config.linger is not None
         self._core = core
         self._starter = starter
+        self._take_ids = take_ids
         self._linger = config.linger
         self._largest = config.batch_max_bytes
         self._most_in_frame = config.max_message_size
@@ -146,11 +146,11 @@ class Accumulator:
 
     def _place(self, entry: Entry) -> Batch | None:
         """Put a message into its batch, None where it has to wait for a route first."""
-        queue, message = entry.queue, entry.outgoing.message
-        if queue is None and (sharding_key := message.properties.get(_SHARDING_KEY)) is not None:
-            info = self._core.client.routes.publish_info(message.topic)
-            if info is None or message.topic in self._without_route:
-                self._ask_for_route(message.topic, entry)
+        queue, sharding_key = entry.queue, entry.head.sharding_key
+        if queue is None and sharding_key is not None:
+            info = self._core.client.routes.publish_info(entry.topic)
+            if info is None or entry.topic in self._without_route:
+                self._ask_for_route(entry.topic, entry)
                 return None
             try:
                 queue = sharding_queue(info.queues, sharding_key)
@@ -160,12 +160,12 @@ class Accumulator:
         return self._add(entry, queue)
 
     def _add(self, entry: Entry, queue: MessageQueue | None) -> Batch:
-        outgoing, properties, _, _, timeout, tries, deadline, waits = entry
-        wait = outgoing.message.properties.get(_WAIT, "true")
-        key: Key = (outgoing.message.topic, wait, timeout, tries) if queue is None else queue
+        topic, body, _, head, outgoing, _, _, timeout, tries, deadline, waits = entry
+        wait = head.wait
+        key: Key = (topic, wait, timeout, tries) if queue is None else queue
         batch = self._open.get(key)
-        size, alone = len(outgoing.body), outgoing.sys_flag != 0
-        frame_size = FIXED + size + len(properties)
+        size, alone = len(body), outgoing is not None
+        frame_size = FIXED + size + len(head.properties)
         if batch is not None and (
             alone
             or batch.size + size > self._largest
@@ -230,7 +230,7 @@ class Accumulator:
 
     def _launch(self, batch: Batch) -> None:
         self._flying[batch.key] = self._flying.get(batch.key, 0) + 1
-        outgoing = batch.outgoing()
+        outgoing = batch.outgoing(self._take_ids)
         if outgoing is None:
             self._landed(batch, None)
             return
@@ -337,7 +337,7 @@ class Accumulator:
         lanes, self._lanes = self._lanes, {}
         for lane in lanes.values():
             for batch in lane:
-                topic = batch.entries[0].outgoing.topic
+                topic = batch.entries[0].topic
                 text = f"the producer was closed before a message for {topic} was sent: nothing was sent"
                 self._end(batch, unsent(ClientClosedError(text)))
 

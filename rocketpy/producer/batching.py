@@ -1,119 +1,50 @@
 """A batch that fills by itself: messages that travel in one frame, and who hears what becomes of each.
 
-Every message is encoded when it is sent, so that what is done to it afterwards changes nothing, and what is wrong with
-it is told at once. A batch is never compressed; a message that is large enough for that travels alone. Pure. Plays the
-part of MessageAccumulation in ProduceAccumulator.
+A batch is never compressed; a message that is large enough for that travels alone. Pure. Plays the part of
+MessageAccumulation in ProduceAccumulator.
 """
 
 from __future__ import annotations
 
 import copy
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, repeat
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rocketpy.client.outgoing import Outgoing
-from rocketpy.errors import LocalProtocolError, MessageIllegalError, RocketMQError
-from rocketpy.message import MessageQueue, PropertyName
+from rocketpy.errors import MessageIllegalError, RocketMQError
+from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.results import SendResult
 from rocketpy.wire.codes import RequestCode
-from rocketpy.wire.names import is_retry_topic
-from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, encode_properties
+from rocketpy.wire.properties import encode_properties
 
-__all__ = ["FIXED", "Batch", "Entry", "Key", "Outcome", "Sink", "entry_of", "may_share", "own_error"]
+if TYPE_CHECKING:
+    from rocketpy.producer.items import Entry, Outcome, Sink
 
-_SEND_BATCH = int(RequestCode.SEND_BATCH_MESSAGE)
+__all__ = ["FIXED", "Batch", "Key", "own_error"]
+
+_SEND, _SEND_BATCH = int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE)
 _HEAD: Final = struct.Struct(">iiiii")
 _LENGTH: Final = struct.Struct(">h")
-FIXED: Final = _HEAD.size + _LENGTH.size
-"""Bytes that a message takes in a frame besides its body and its properties."""
-_WAIT: Final = PropertyName.WAIT
-_ALONE: Final = frozenset(
-    {
-        PropertyName.DELAY,
-        PropertyName.TIMER_DELAY_MS,
-        PropertyName.TIMER_DELAY_SEC,
-        PropertyName.TIMER_DELIVER_MS,
-        PropertyName.TRANSACTION_PREPARED,
-        PropertyName.PRODUCER_GROUP,
-        PropertyName.MESSAGE_TYPE,
-    }
-)
-"""A message with one of these never waits for others: it is delayed, half of a transaction, or a reply."""
+_ID: Final = f"{PropertyName.UNIQUE_KEY}\x01%s\x02"
+FIXED: Final = _HEAD.size + _LENGTH.size + len(_ID) + 56
+"""Bytes that a message takes in a frame besides its body and its properties, with the longest id there is."""
 
 Key: TypeAlias = "MessageQueue | tuple[str, str, float, int]"
 """What the messages of a batch have in common: the queue; or topic, wait_store_ok, timeout and number of tries."""
 
-Outcome: TypeAlias = SendResult | BaseException
 
+class _Nobody:
+    """Hears nothing."""
 
-class Sink(Protocol):
-    """Hears what becomes of one message.
-
-    Attributes:
-        is_gone: Whether nobody wants it sent any more.
-    """
-
-    is_gone: bool
+    is_gone = True
 
     def hear(self, outcome: Outcome) -> None:
-        """This became of it, once. In the trio thread; must not raise."""
+        """Nothing."""
 
 
-class Entry(NamedTuple):
-    """One message that waits for company."""
-
-    outgoing: Outgoing
-    properties: bytes
-    sink: Sink
-    queue: MessageQueue | None
-    """Where it goes; None for any queue, or that of its sharding key."""
-    timeout: float
-    tries: int
-    deadline: float
-    """For it, on the clock of the client."""
-    waits: bool
-    """Whether its sender waits for the answer."""
-
-
-def may_share(outgoing: Outgoing) -> bool:
-    """Whether a message may wait for others and travel with them."""
-    message = outgoing.message
-    return not outgoing.has_counts and _ALONE.isdisjoint(message.properties) and not is_retry_topic(message.topic)
-
-
-def entry_of(
-    outgoing: Outgoing,
-    sink: Sink,
-    queue: MessageQueue | None,
-    timeout: float,
-    tries: int,
-    deadline: float,
-    *,
-    waits: bool,
-) -> Entry:
-    """A message that waits for company.
-
-    Args:
-        outgoing: The message.
-        sink: Hears what becomes of it.
-        queue: Where it goes; None for any queue, or that of its sharding key.
-        timeout: Seconds for it.
-        tries: How many there may be.
-        deadline: For it, on the clock of the client.
-        waits: Whether its sender waits for the answer.
-
-    Raises:
-        LocalProtocolError: its properties cannot be encoded, or are too long.
-    """
-    try:
-        properties = outgoing.properties.encode()
-    except UnicodeEncodeError as exc:
-        raise LocalProtocolError(f"message properties are not valid Unicode: {exc}") from exc
-    if len(properties) > MAX_PROPERTIES_SIZE:
-        raise LocalProtocolError(f"the properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_SIZE}")
-    return Entry(outgoing, properties, sink, queue, timeout, tries, deadline, waits)
+_NOBODY: Final = _Nobody()
 
 
 class Batch:
@@ -138,6 +69,7 @@ class Batch:
         "due",
         "entries",
         "frame_size",
+        "ids",
         "is_awaited",
         "key",
         "queue",
@@ -147,15 +79,7 @@ class Batch:
         "wait",
     )
 
-    def __init__(
-        self,
-        key: Key,
-        queue: MessageQueue | None,
-        wait: str,
-        timeout: float,
-        tries: int,
-        due: float,
-    ) -> None:
+    def __init__(self, key: Key, queue: MessageQueue | None, wait: str, timeout: float, tries: int, due: float) -> None:
         self.key = key
         self.queue = queue
         self.wait = wait
@@ -163,6 +87,8 @@ class Batch:
         self.tries = tries
         self.due = due
         self.entries: list[Entry] = []
+        self.ids: list[str] = []
+        """Of the messages, once they have been sent."""
         self.size = 0
         self.frame_size = 0
         self.is_awaited = False
@@ -192,27 +118,57 @@ class Batch:
         """Whether a message to the same queue may join it."""
         return self.wait == wait and self.timeout == timeout and self.tries == tries
 
-    def outgoing(self) -> Outgoing | None:
-        """What is sent: without the messages that nobody waits for any more; None when there is no other."""
-        entries = self.entries = [entry for entry in self.entries if not entry.sink.is_gone]
+    # --- there -------------------------------------------------------------------------------------------
+
+    def outgoing(self, take_ids: Callable[[int], list[str]]) -> Outgoing | None:
+        """What is sent: without the messages that nobody waits for any more; None when there is no other.
+
+        Args:
+            take_ids: Makes so many unique ids.
+        """
+        if any(entry.sink.is_gone for entry in self.entries):
+            self._drop_gone()
+        entries = self.entries
         if not entries:
             return None
-        first = entries[0].outgoing
+        if not self.ids:
+            self.ids = take_ids(len(entries))
+            if any(entry.head.message_id for entry in entries):
+                self.ids = [e.head.message_id or own for e, own in zip(entries, self.ids, strict=True)]
+        first = entries[0]
         if len(entries) == 1:
-            return first
-        text = encode_properties({_WAIT: self.wait})
-        ids = ",".join([entry.outgoing.message_id for entry in entries])
-        return Outgoing(first.message, _SEND_BATCH, _joined(entries), text, 0, ids, is_batch=True)
+            return self._alone(first)
+        text = encode_properties({PropertyName.WAIT: self.wait})
+        body = _joined(entries, _properties(entries, self.ids))
+        message = _message(first.topic, body, 0, self.wait)
+        return Outgoing(message, _SEND_BATCH, body, text, 0, ",".join(self.ids), is_batch=True)
+
+    def _alone(self, entry: Entry) -> Outgoing:
+        if entry.outgoing is not None:
+            self.ids = [entry.outgoing.message_id]
+            return entry.outgoing
+        [properties] = _properties([entry], self.ids)
+        message = _message(entry.topic, entry.body, entry.flag, self.wait)
+        is_plain = self.queue is None
+        return Outgoing(message, _SEND, entry.body, properties.decode(), 0, self.ids[0], is_plain=is_plain)
+
+    def _drop_gone(self) -> None:
+        kept = [number for number, entry in enumerate(self.entries) if not entry.sink.is_gone]
+        self.entries = [self.entries[number] for number in kept]
+        if self.ids:
+            self.ids = [self.ids[number] for number in kept]
 
     def halves(self) -> tuple[Batch, Batch]:
         """Two batches in its place: what it holds is refused, and perhaps only one message is at fault."""
         middle = len(self.entries) // 2
-        return self._with(self.entries[:middle]), self._with(self.entries[middle:])
+        return self._with(slice(None, middle)), self._with(slice(middle, None))
 
-    def _with(self, entries: list[Entry]) -> Batch:
+    def _with(self, part: slice) -> Batch:
         made = Batch(self.key, self.queue, self.wait, self.timeout, self.tries, self.due)
-        made.entries = entries
+        made.entries, made.ids = self.entries[part], self.ids[part]
         return made
+
+    # --- and back ----------------------------------------------------------------------------------------
 
     def is_refused(self, outcome: Outcome) -> bool:
         """Whether a broker has refused what it holds, and it holds more than one message."""
@@ -230,56 +186,50 @@ class Batch:
         elif len(entries) == 1:
             entries[0].sink.hear(outcome)
         else:
-            for entry, result in zip(entries, _split(outcome, entries), strict=True):
-                entry.sink.hear(result)
+            self._split(outcome)
+
+    def _split(self, result: SendResult) -> None:
+        """The result of each message: they are stored one after the other.
+
+        A broker that stores a batch as one message gives it one id; the offsets count all the same.
+        """
+        ids = result.offset_message_id.split(",")
+        if len(ids) != len(self.entries):
+            ids = [result.offset_message_id] * len(self.entries)
+        status, _, _, queue, offset, transaction_id, region, trace_on = result
+        new = tuple.__new__  # the class's own takes twice as long
+        for entry, message_id, offset_id in zip(self.entries, self.ids, ids, strict=True):
+            values = (status, message_id, offset_id, queue, offset, transaction_id, region, trace_on)
+            entry.sink.hear(new(SendResult, values))
+            offset += 1
 
 
-class _Nobody:
-    """Hears nothing."""
-
-    is_gone = True
-
-    def hear(self, outcome: Outcome) -> None:
-        """Nothing."""
-
-
-_NOBODY: Final = _Nobody()
+def _message(topic: str, body: bytes, flag: int, wait: str) -> Message:
+    """What the tries of a send look at. The user's own may have been changed by now."""
+    made = Message.__new__(Message)
+    made.topic, made.body, made.flag = topic, body, flag
+    made.properties = {PropertyName.WAIT: wait}
+    return made
 
 
-def _joined(entries: Sequence[Entry]) -> bytes:
+def _properties(entries: Sequence[Entry], ids: Sequence[str]) -> list[bytes]:
+    """Those of each message, with its id."""
+    own = [(_ID % each).encode() for each in ids]
+    if any(entry.head.message_id for entry in entries):
+        own = [b"" if entry.head.message_id else each for entry, each in zip(entries, own, strict=True)]
+    return [entry.head.properties + each for entry, each in zip(entries, own, strict=True)]
+
+
+def _joined(entries: Sequence[Entry], properties: Sequence[bytes]) -> bytes:
     """The body of the frame; part after part of all messages together, so that the loops are the interpreter's own."""
-    outgoings = [entry.outgoing for entry in entries]
-    texts = [entry.properties for entry in entries]
-    bodies = [outgoing.body for outgoing in outgoings]
-    body_sizes, sizes = list(map(len, bodies)), list(map(len, texts))
-    totals = [FIXED + size + body_size for size, body_size in zip(sizes, body_sizes, strict=True)]
-    flags = [outgoing.message.flag for outgoing in outgoings]
-    heads = map(_HEAD.pack, totals, repeat(0), repeat(0), flags, body_sizes)
+    bodies = [entry.body for entry in entries]
+    body_sizes, sizes = list(map(len, bodies)), list(map(len, properties))
+    fixed = _HEAD.size + _LENGTH.size
+    totals = [fixed + size + body_size for size, body_size in zip(sizes, body_sizes, strict=True)]
+    heads = map(_HEAD.pack, totals, repeat(0), repeat(0), [entry.flag for entry in entries], body_sizes)
     lengths = {size: _LENGTH.pack(size) for size in set(sizes)}
-    items = zip(heads, bodies, map(lengths.__getitem__, sizes), texts, strict=True)
+    items = zip(heads, bodies, map(lengths.__getitem__, sizes), properties, strict=True)
     return b"".join(chain.from_iterable(items))
-
-
-def _split(result: SendResult, entries: Sequence[Entry]) -> Iterator[SendResult]:
-    """The result of each message: they are stored one after the other.
-
-    A broker that stores a batch as one message gives it one id; the offsets count all the same.
-    """
-    ids = result.offset_message_id.split(",")
-    if len(ids) != len(entries):
-        ids = [result.offset_message_id] * len(entries)
-    status, queue, first, transaction_id, region, trace_on = (
-        result.status,
-        result.queue,
-        result.queue_offset,
-        result.transaction_id,
-        result.region_id,
-        result.trace_on,
-    )
-    new = tuple.__new__  # the class's own takes twice as long
-    for offset, (entry, offset_id) in enumerate(zip(entries, ids, strict=True), first):
-        message_id = entry.outgoing.message_id
-        yield new(SendResult, (status, message_id, offset_id, queue, offset, transaction_id, region, trace_on))
 
 
 def own_error(error: BaseException) -> BaseException:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.errors import TooManyRequestsError
-from rocketpy.producer.batching import entry_of
 from rocketpy.producer.choosing import Fixed
 
 if TYPE_CHECKING:
-    from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.sending import Choice
+    from rocketpy.message import Message
     from rocketpy.producer.accumulator import Accumulator
-    from rocketpy.producer.batching import Outcome
+    from rocketpy.producer.items import Head, Outcome
     from rocketpy.producer.outside import Outside
     from rocketpy.results import SendResult
 
@@ -69,7 +68,9 @@ class TaskSends:
         self._taken = 0
         self._eased = trio.Event()
 
-    async def send(self, outgoing: Outgoing, choice: Choice | None, seconds: float, retries: int) -> SendResult:
+    async def send(
+        self, message: Message, head: Head, choice: Choice | None, seconds: float, retries: int
+    ) -> SendResult:
         """Send a message and wait for the answer.
 
         Raises:
@@ -82,11 +83,11 @@ class TaskSends:
         sender = _Sender()
         queue = choice.queue if isinstance(choice, Fixed) else None
         if choice is not None and queue is None:
-            queue = choice(await self._outside.ensure_route(outgoing.topic, timeout=seconds))
-        size = len(outgoing.body)
+            queue = choice(await self._outside.ensure_route(message.topic, timeout=seconds))
+        size = len(message.body)
         while self._taken and self._taken + size > self._most:
-            await self._wait_room(outgoing.topic, deadline, seconds)
-        entry = entry_of(outgoing, sender, queue, seconds, 1 + retries, deadline, waits=True)
+            await self._wait_room(message.topic, deadline, seconds)
+        entry = self._outside.items.entry(message, head, sender, queue, seconds, 1 + retries, deadline, waits=True)
         self._taken += size
         try:
             self._accumulator.drop_in(entry)

@@ -14,6 +14,7 @@ from rocketpy.client.send_oneway import send_oneway
 from rocketpy.message import PropertyName
 from rocketpy.producer.accumulator import Accumulator
 from rocketpy.producer.choosing import fixed
+from rocketpy.producer.items import Items
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from rocketpy.client.sending import Choice, SendCore, Try
     from rocketpy.errors import RocketMQError
     from rocketpy.message import Message, MessageQueue
+    from rocketpy.producer.items import Head
     from rocketpy.results import SendResult
 
 __all__ = ["Outside", "Terms"]
@@ -71,7 +73,8 @@ class Outside:
     Attributes:
         client: of the producer.
         core: what its tries share.
-        accumulator: where messages wait for company; None where none do.
+        items: makes entries of messages that may wait for company.
+        accumulator: where they wait; None where none do.
     """
 
     def __init__(
@@ -90,7 +93,8 @@ class Outside:
         self._begun = begun
         self._ended = ended
         self._nursery: trio.Nursery | None = None
-        self.accumulator = None if core.config.linger is None else Accumulator(core, self)
+        self.items = Items(core.config, preparer)
+        self.accumulator = None if core.config.linger is None else Accumulator(core, self, preparer.take_ids)
 
     def open(self, nursery: trio.Nursery) -> None:
         """Say where the rest of a send runs."""
@@ -113,6 +117,13 @@ class Outside:
         """
         self._lifecycle.check_open()
         return self._preparer.one(message)
+
+    def head(self, message: Message) -> Head | None:
+        """Check a message that may wait for company; None when it must not, or when none do. Raises as `prepare`."""
+        if self.accumulator is None:
+            return None
+        self._lifecycle.check_open()
+        return self.items.head(message)
 
     def prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
         """Check and encode what travels in one frame. Raises as `prepare`."""

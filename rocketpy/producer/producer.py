@@ -23,7 +23,6 @@ from rocketpy.client.sharing import check_shared
 from rocketpy.config import ProducerConfig
 from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
-from rocketpy.producer.batching import may_share
 from rocketpy.producer.choosing import choice_of
 from rocketpy.producer.company import TaskSends
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
@@ -223,13 +222,15 @@ class Producer(Requesting, Reopenable):
             SendError: several tries failed.
         """
         self._lifecycle.check_here()
+        if self._company is not None and (head := self.outside.head(message)) is not None:
+            choice = choice_of(message, queue, selector, arg)
+            retries = self.config.retry_times_when_send_failed
+            return await self._company.send(message, head, choice, self.checked_timeout(timeout), retries)
         outgoing = self._preparer.one(message)
         choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
         config = self.config
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
-        if self._company is not None and may_share(outgoing):
-            return await self._company.send(outgoing, choice, seconds, tries - 1)
         self._under_way += 1
         try:
             return await send_drivers.send(self._core, outgoing, choice, tries, seconds)

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.portal.waiting import acquire
-from rocketpy.producer.batching import entry_of
-from rocketpy.producer.choosing import Fixed
 from rocketpy.producer.company import no_room
 from rocketpy.results import SendResult
 from rocketpy.sync.future import SendFuture
 
 if TYPE_CHECKING:
-    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.accumulator import Accumulator
-    from rocketpy.producer.batching import Entry, Outcome
-    from rocketpy.producer.outside import Terms
+    from rocketpy.producer.items import Entry, Head, Outcome
     from rocketpy.sync.direct import DirectSends
     from rocketpy.sync.future import Surroundings
     from rocketpy.sync.gate import Gate
@@ -109,7 +106,9 @@ class ThreadSends:
         """Somebody waits for what waits for company, or for the room that it takes."""
         self._accumulator.hurry()
 
-    def send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
+    def send(
+        self, message: Message, head: Head, queue: MessageQueue | None, seconds: float, retries: int
+    ) -> SendResult:
         """Send a message and wait for the answer.
 
         Raises:
@@ -118,35 +117,36 @@ class ThreadSends:
             RocketMQError: it was not acknowledged.
         """
         self._direct.home.check_not_here()
-        sender = _Sender(self._gate)
-        entry = self._entry(outgoing, terms, sender, waits=True)
+        outside, sender = self._direct.outside, _Sender(self._gate)
+        deadline = outside.core.clock() + seconds
+        entry = outside.items.entry(message, head, sender, queue, seconds, 1 + retries, deadline, waits=True)
         try:
-            self._enter(sender, outgoing, terms)
+            self._enter(sender, entry)
             self._accumulator.drop_in(entry)
             return sender.wait()
         except BaseException:
             self._gate.leave(sender)
             raise
 
-    def send_soon(self, outgoing: Outgoing, terms: Terms) -> SendFuture[SendResult]:
+    def send_soon(
+        self, message: Message, head: Head, queue: MessageQueue | None, seconds: float, retries: int
+    ) -> SendFuture[SendResult]:
         """Send a message; the future holds the answer. Raises as `send`, of what is known at once."""
-        future = _CompanyFuture(self._surroundings, self._gate)
-        entry = self._entry(outgoing, terms, future, waits=False)
+        outside, future = self._direct.outside, _CompanyFuture(self._surroundings, self._gate)
+        deadline = outside.core.clock() + seconds
+        entry = outside.items.entry(message, head, future, queue, seconds, 1 + retries, deadline, waits=False)
         try:
-            self._enter(future, outgoing, terms)
+            if not self._gate.enter(future, len(entry.body), wait=False):
+                self._enter(future, entry)
             self._accumulator.drop_in(entry)
         except BaseException:
             self._gate.leave(future)
             raise
         return future
 
-    def _entry(self, outgoing: Outgoing, terms: Terms, sink: _Sender | _CompanyFuture, *, waits: bool) -> Entry:
-        queue = terms.choice.queue if isinstance(terms.choice, Fixed) else None
-        return entry_of(outgoing, sink, queue, terms.timeout, terms.tries, terms.deadline, waits=waits)
-
-    def _enter(self, ticket: object, outgoing: Outgoing, terms: Terms) -> None:
+    def _enter(self, ticket: object, entry: Entry) -> None:
         """Take room, and wait for it as long as the message has time."""
-        gate, size = self._gate, len(outgoing.body)
+        gate, size = self._gate, len(entry.body)
         if gate.enter(ticket, size, wait=False):
             return
         self.hurry()
@@ -155,6 +155,6 @@ class ThreadSends:
                 "too much is under way, and a background thread of rocketpy must not wait for room: hand the message "
                 "to a thread of yours, or raise back_pressure_for_async_send_num or total_batch_max_bytes"
             )
-        if not gate.enter(ticket, size, timeout=terms.deadline - self._direct.core.clock()):
-            config = self._direct.core.config
-            raise no_room(outgoing.topic, terms.timeout, config.total_batch_max_bytes)
+        core = self._direct.core
+        if not gate.enter(ticket, size, timeout=entry.deadline - core.clock()):
+            raise no_room(entry.topic, entry.timeout, core.config.total_batch_max_bytes)

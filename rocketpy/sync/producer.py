@@ -9,8 +9,7 @@ from rocketpy.client.lifecycle import forks
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.producer import Producer as TrioProducer
-from rocketpy.producer.batching import may_share
-from rocketpy.producer.choosing import choice_of, fixed
+from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 from rocketpy.sync.asking import AskedSoon
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageExt, MessageQueue
@@ -122,14 +122,16 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
+        if self._company is not None and not direct.is_ours and (head := direct.outside.head(message)) is not None:
+            seconds = self._inner.checked_timeout(timeout)
+            chosen = self._queue_of(message, queue, selector, arg, seconds)
+            return self._company.send(message, head, chosen, seconds, config.retry_times_when_send_failed)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_failed)
-        if self._company is not None and may_share(outgoing) and not direct.is_ours:
-            return self._company.send(outgoing, terms)
         return direct.send(outgoing, terms)
 
     def send_soon(
@@ -157,14 +159,18 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
+        if self._company is not None and (head := direct.outside.head(message)) is not None:
+            seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
+            chosen = None
+            if queue is not None or selector is not None:
+                chosen = self._queue_of(message, queue, selector, arg, seconds)
+            return self._company.send_soon(message, head, chosen, seconds, config.retry_times_when_send_async_failed)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_async_failed)
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_async_failed)
-        if self._company is not None and may_share(outgoing):
-            return self._company.send_soon(outgoing, terms)
         future: SendFuture[SendResult] = SendFuture(self._surroundings)
         soon = Soon(direct, self._gate, outgoing, terms, future)
         try:
@@ -248,15 +254,33 @@ class Producer(Lifetime[TrioProducer]):
         retries: int,
     ) -> Terms:
         """The terms of a send whose queue the caller chooses; the selector is asked here and now."""
-        outside, message = self._direct.outside, outgoing.message
+        message = outgoing.message
         choice = choice_of(message, queue, selector, arg)
-        terms = outside.terms(outgoing, choice, seconds, retries)
+        terms = self._direct.outside.terms(outgoing, choice, seconds, retries)
         if selector is not None and choice is not None:
-            info = outside.client.routes.publish_info(message.topic)
-            if info is None:
-                info = self._portal.call(outside.ensure_route, message.topic, timeout=seconds)
-            terms.choice = fixed(message, choice(info))
+            terms.choice = fixed(message, choice(self._route_of(message.topic, seconds)))
         return terms
+
+    def _queue_of(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: Any,
+        seconds: float,
+    ) -> MessageQueue | None:
+        """The queue that the caller chooses, None for any; the selector is asked here and now."""
+        choice = choice_of(message, queue, selector, arg)
+        if choice is None or isinstance(choice, Fixed):
+            return None if choice is None else choice.queue
+        return fixed(message, choice(self._route_of(message.topic, seconds))).queue
+
+    def _route_of(self, topic: str, seconds: float) -> TopicPublishInfo:
+        outside = self._direct.outside
+        info = outside.client.routes.publish_info(topic)
+        if info is None:
+            info = self._portal.call(outside.ensure_route, topic, timeout=seconds)
+        return info
 
     def send_oneway(
         self,
