@@ -19,7 +19,17 @@ from types import TracebackType
 from typing import Any
 from weakref import WeakSet
 
-__all__ = ["MAX_TEXT", "Seldom", "counted", "get_logger", "printable", "quote", "tell_left_out"]
+__all__ = [
+    "MAX_TEXT",
+    "Seldom",
+    "counted",
+    "error_text",
+    "get_logger",
+    "printable",
+    "quote",
+    "shown",
+    "tell_left_out",
+]
 
 MAX_TEXT = 256
 """Characters of foreign text that a log line may hold."""
@@ -43,6 +53,25 @@ def printable(text: str, most: int = MAX_TEXT) -> str:
 def quote(text: object) -> str:
     """Text of a peer's as it may stand in a log or an answer: escaped, and cut to 256 characters."""
     return printable(str(text))
+
+
+def shown(value: object, most: int = 100) -> str:
+    """The `repr` of an object of the user's, cut. It never raises, though the object's own may."""
+    if type(value) in (str, bytes):
+        value = value[:most]  # type: ignore[index]  # a long one would take long
+    try:
+        return repr(value)[:most]
+    except Exception as exc:  # noqa: BLE001  a detached row of a database, a proxy outside of its request
+        return f"<{type(value).__name__} whose repr fails with {type(exc).__name__}>"
+
+
+def error_text(error: BaseException) -> str:
+    """The type and text of an exception of the user's. It never raises, though the exception's `__str__` may."""
+    try:
+        text = str(error)
+    except Exception as exc:  # noqa: BLE001  see above
+        text = f"its text fails with {type(exc).__name__}"
+    return f"{type(error).__name__}: {text}"
 
 
 def counted(number: int, one: str) -> str:

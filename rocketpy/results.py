@@ -119,9 +119,9 @@ class RetryLater:
     """1 to 18 of the broker's table (1 s to 2 h); 0 lets the broker choose, -1 sends to the dead-letter queue."""
 
     @delay_level.validator
-    def _check(self, _: attrs.Attribute[int], value: int) -> None:
-        if not -1 <= value <= 1000:
-            raise ConfigError(f"delay_level must be -1, 0 or a level of the broker's table, not {value!r}")
+    def _check(self, _: attrs.Attribute[int], value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int) or not -1 <= value <= 1000:
+            raise ConfigError(f"delay_level must be -1, 0 or a level of the broker's table, not {value!r:.100}")
 
     done: int = attrs.field(default=0, kw_only=True)
     """How many messages of the list, counted from the first, are done and do not come again."""

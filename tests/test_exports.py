@@ -271,6 +271,11 @@ INTERNAL = {
         "adopt", "client_closing", "consumer_data", "driven", "in_listener", "on_route_changed", "rebalance_now",
         "topics",
     },
+    "LitePullConsumer": {
+        "acknowledge", "adopt", "check_assigned", "check_offsets", "check_open", "client_closing", "consumer_data",
+        "driven", "give_back", "has_ended", "in_hook", "lend", "on_route_changed", "rebalance_now", "topics",
+    },
+    "PullConsumer": {"client_closing", "consumer_data", "driven", "on_route_changed", "rebalance_now", "topics"},
     "MQClientInstance": {
         "check_here", "check_open", "register_consumer", "register_producer", "unregister_consumer",
         "unregister_producer",

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketpy.errors import BrokerError, RocketMQError
-from rocketpy.logs import MAX_TEXT, Seldom, counted, get_logger, printable, quote, tell_left_out
+from rocketpy.logs import MAX_TEXT, Seldom, counted, get_logger, printable, quote, shown, tell_left_out
 from tests.hostile.texts import HOSTILE, assert_harmless, said
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -197,3 +197,9 @@ def test_threat_A5_no_text_is_put_into_a_message_before_its_logger_sees_it() -> 
 
 def test_counts_are_singular_and_plural() -> None:
     assert [counted(number, "more line") for number in (0, 1, 2)] == ["0 more lines", "1 more line", "2 more lines"]
+
+
+def test_what_users_give_is_shown_short() -> None:
+    assert shown("x" * 10**6) == "'" + "x" * 99
+    assert shown([1, "a"]) == "[1, 'a']"
+    assert shown(b"abc", most=4) == "b'ab"

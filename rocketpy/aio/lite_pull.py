@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, Self, TypeVar, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.fetching import Fetching
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
+from rocketpy.consumer.arguments import checked_queues
 from rocketpy.consumer.lite.lending import Rest, as_parts
-from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.errors import ClientClosedError, ConfigError, QueueNotAssignedError
+from rocketpy.logs import get_logger
 from rocketpy.message import MessageExt
 
 if TYPE_CHECKING:
@@ -29,17 +31,17 @@ if TYPE_CHECKING:
 
 __all__ = ["LitePullConsumer"]
 
-P = ParamSpec("P")
-R = TypeVar("R")
+logger = get_logger(__name__)
+
+T = TypeVar("T")
 
 
 @final
 class LitePullConsumer(Fetching[TrioConsumer]):
     """Hands out messages on demand: ``async with rocketpy.aio.LitePullConsumer("billing") as consumer:``.
 
-    Arguments and methods are those of `rocketpy.LitePullConsumer`; `commit_soon`, `pause` and `resume` have to be
-    awaited here. ``async for message in consumer`` gives messages one by one until another task closes it; it fetches
-    some ahead, which every other call gives back first.
+    Arguments and methods are those of `rocketpy.LitePullConsumer`. ``async for message in consumer`` gives messages one
+    by one until another task closes it; it fetches some ahead, which every other call gives back first.
     """
 
     def __init__(
@@ -192,14 +194,18 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         if back:
             self._bridge.portal.post(self._inner.give_back, back)
 
-    async def _do(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a plain function of the consumer in the portal."""
+    def _post(self, function: Callable[[T], None], what: T) -> None:
+        """Have a plain function of the consumer called in the portal soon, with what has been checked here."""
 
-        async def call() -> R:
-            return function(*args, **kwargs)
+        def call() -> None:
+            try:
+                function(what)
+            except (ClientClosedError, QueueNotAssignedError) as exc:
+                logger.warning("%s came too late and did nothing: %s", function.__name__, exc)
 
+        self._inner.check_open()
         self._ready()
-        return await self._call(call)
+        self._bridge.portal.post(call)
 
     # --- commits --------------------------------------------------------------------------------------
 
@@ -214,14 +220,16 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._ready()
         await self._call(self._inner.commit, offsets, timeout=timeout)
 
-    async def commit_soon(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+    def commit_soon(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Commit, without waiting for brokers. See `rocketpy.LitePullConsumer.commit_soon`.
 
         Raises:
             ConfigError: an argument cannot be used.
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
+            ClientClosedError: the consumer is not open.
         """
-        await self._do(self._inner.commit_soon, offsets)
+        self._bridge.check()
+        self._post(self._inner.commit_soon, self._inner.check_offsets(offsets))
 
     def ack(self, message: MessageExt) -> None:
         """Mark one message as done; does not wait for the background. See `rocketpy.LitePullConsumer.ack`.
@@ -312,22 +320,26 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._ready()
         await self._call(self._inner.seek_to_timestamp, queue, timestamp)
 
-    async def pause(self, queues: Iterable[MessageQueue]) -> None:
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Hand out and pull nothing more from these queues until `resume`. They stay with this consumer.
 
         Raises:
             ConfigError: these are not queues.
             QueueNotAssignedError: this consumer does not have one of them; none is paused.
+            ClientClosedError: the consumer is not open.
         """
-        await self._do(self._inner.pause, queues)
+        self._bridge.check()
+        self._post(self._inner.pause, self._inner.check_assigned(queues))
 
-    async def resume(self, queues: Iterable[MessageQueue]) -> None:
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Continue with paused queues where they are. Queues that are not paused are unaffected.
 
         Raises:
             ConfigError: these are not queues.
+            ClientClosedError: the consumer is not open.
         """
-        await self._do(self._inner.resume, queues)
+        self._bridge.check()
+        self._post(self._inner.resume, checked_queues(queues))
 
     # --- looking --------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import enum
 import inspect
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rocketpy.errors import ConfigError
 from rocketpy.wire.names import check_group, check_topic
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MIB",
     "Check",
+    "by_name",
     "consume_timestamp",
     "folder_or_none",
     "function_or_none",
@@ -37,12 +38,13 @@ __all__ = [
 ]
 
 MIB = 1024 * 1024
+E = TypeVar("E", bound=enum.Enum)
 Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
 def number(name: str, value: object, kinds: tuple[type, ...]) -> None:
     if isinstance(value, bool) or not isinstance(value, kinds):
-        raise ConfigError(f"{name} must be a number, not {value!r}")
+        raise ConfigError(f"{name} must be a number, not {value!r:.100}")
 
 
 def seconds(low: float, high: float) -> Check:
@@ -52,7 +54,7 @@ def seconds(low: float, high: float) -> Check:
         number(field.name, value, (int, float))
         if not low <= value <= high:
             hint = "; it counts in seconds, not in milliseconds" if value > high else ""
-            raise ConfigError(f"{field.name} must be between {low:g} and {high:g} seconds, not {value!r}{hint}")
+            raise ConfigError(f"{field.name} must be between {low:g} and {high:g} seconds, not {value!r:.100}{hint}")
 
     return check
 
@@ -64,7 +66,7 @@ def whole(low: int, high: int = 2**31 - 1, *, off: int | None = None) -> Check:
         number(field.name, value, (int,))
         if not low <= value <= high and value != off:
             switch = f", or {off}, the default" if off is not None else ""
-            raise ConfigError(f"{field.name} must be between {low} and {high}{switch}, not {value!r}")
+            raise ConfigError(f"{field.name} must be between {low} and {high}{switch}, not {value!r:.100}")
 
     return check
 
@@ -73,15 +75,20 @@ def member(kind: type[Any]) -> Check:
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
             members = f": {', '.join(each.name for each in kind)}" if issubclass(kind, enum.Enum) else ""
-            raise ConfigError(f"{field.name} must be a {kind.__name__}, not {value!r}{members}")
+            raise ConfigError(f"{field.name} must be a {kind.__name__}, not {value!r:.100}{members}")
 
     return check
+
+
+def by_name(kind: type[E], value: E | str) -> E:
+    """Convert the name of a member to the member. Anything else is left as it is, for `member` to refuse."""
+    return kind.__members__.get(value, cast("E", value)) if isinstance(value, str) else value
 
 
 def one_of(*choices: str) -> Check:
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if value not in choices:
-            raise ConfigError(f"{field.name} must be one of {', '.join(choices)}, not {value!r}")
+            raise ConfigError(f"{field.name} must be one of {', '.join(choices)}, not {value!r:.100}")
 
     return check
 
@@ -143,7 +150,7 @@ def no_separator(_: object, field: attrs.Attribute[Any], value: object) -> None:
     if value is None:
         return
     if not isinstance(value, str) or not value or not value.isprintable() or "@" in value:
-        raise ConfigError(f"{field.name} becomes a part of the client id: printable text without @, not {value!r}")
+        raise ConfigError(f"{field.name} becomes a part of the client id: printable text without @, not {value!r:.100}")
 
 
 def consume_timestamp(_: object, field: attrs.Attribute[Any], value: object) -> None:

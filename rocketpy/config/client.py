@@ -54,7 +54,7 @@ def _serialize_type(value: SerializeType | str) -> SerializeType:
     if isinstance(value, SerializeType):
         return value
     if value not in (names := [member.name for member in SerializeType]):
-        raise ConfigError(f"serialize_type must be one of {', '.join(names)}, not {value!r}")
+        raise ConfigError(f"serialize_type must be one of {', '.join(names)}, not {value!r:.100}")
     return SerializeType[value]
 
 
@@ -67,7 +67,7 @@ def _needs_access_key(config: ClientConfig, field: attrs.Attribute[Any], value: 
 
 def _needs_secret_key(config: ClientConfig, field: attrs.Attribute[Any], value: object) -> None:
     if value is not None and (not isinstance(value, str) or not value):
-        raise ConfigError(f"{field.name} must be text that is not empty, not {value!r}")
+        raise ConfigError(f"{field.name} must be text that is not empty, not {value!r:.100}")
     if value is not None and config.secret_key is None:
         raise ConfigError(f"{field.name} needs the secret_key that belongs to it")
 

@@ -68,5 +68,5 @@ _PROFILES = {"4.x": LatencyTable.RELEASE_4, "5.x": LatencyTable.RELEASE_5}
 def latency_table_of(value: LatencyTable | str) -> LatencyTable:
     table = _PROFILES.get(value) if isinstance(value, str) else value
     if not isinstance(table, LatencyTable):
-        raise ConfigError(f"latency_table must be a LatencyTable, '4.x' or '5.x', not {value!r}")
+        raise ConfigError(f"latency_table must be a LatencyTable, '4.x' or '5.x', not {value!r:.100}")
     return table

@@ -13,7 +13,10 @@ from rocketpy.errors import ConfigError
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.compression import CompressionType
 
-__all__ = ["ProducerConfig"]
+__all__ = ["MOST_MESSAGE_SIZE", "ProducerConfig"]
+
+MOST_MESSAGE_SIZE = 16 * MIB
+"""Bytes that `max_message_size` may be at most."""
 
 
 def _codes(value: Iterable[int]) -> frozenset[int]:
@@ -29,7 +32,7 @@ def _compression_type(value: CompressionType | str) -> CompressionType:
     if isinstance(value, CompressionType):
         return value
     if value not in (names := [member.name for member in CompressionType]):
-        raise ConfigError(f"compress_type must be one of {', '.join(names)}, not {value!r}")
+        raise ConfigError(f"compress_type must be one of {', '.join(names)}, not {value!r:.100}")
     return CompressionType[value]
 
 
@@ -109,7 +112,7 @@ class ProducerConfig(ClientConfig):
     compress_level: int = attrs.field(default=5, validator=whole(0, 9), metadata={"java": "compressLevel"})
     """How hard to compress; LZ4 has only one way."""
     max_message_size: int = attrs.field(
-        default=4 * MIB, validator=whole(1, 16 * MIB), metadata={"java": "maxMessageSize"}
+        default=4 * MIB, validator=whole(1, MOST_MESSAGE_SIZE), metadata={"java": "maxMessageSize"}
     )
     """Bytes that a body may have."""
     default_topic_queue_nums: int = attrs.field(

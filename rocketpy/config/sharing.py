@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from rocketpy.config.checks import (
+    by_name,
     consume_timestamp,
     folder_or_none,
     function_or_none,
@@ -24,6 +25,14 @@ from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 __all__ = ["SharingConfig"]
 
 
+def _message_model(value: MessageModel | str) -> MessageModel:
+    return by_name(MessageModel, value)
+
+
+def _consume_from_where(value: ConsumeFromWhere | str) -> ConsumeFromWhere:
+    return by_name(ConsumeFromWhere, value)
+
+
 @attrs.frozen(kw_only=True)
 class SharingConfig(ClientConfig):
     """The settings of consumers that share queues: start offset, allocation strategy, offset store and hooks."""
@@ -32,11 +41,15 @@ class SharingConfig(ClientConfig):
     """Name of the consumer group. Its members share the messages, except those of queues that a `LitePullConsumer` has
     assigned to itself."""
     message_model: MessageModel = attrs.field(
-        default=MessageModel.CLUSTERING, validator=member(MessageModel), metadata={"java": "messageModel"}
+        default=MessageModel.CLUSTERING,
+        converter=_message_model,
+        validator=member(MessageModel),
+        metadata={"java": "messageModel"},
     )
     """Whether the members of the group share the messages (CLUSTERING) or each gets all of them (BROADCASTING)."""
     consume_from_where: ConsumeFromWhere = attrs.field(
         default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        converter=_consume_from_where,
         validator=member(ConsumeFromWhere),
         metadata={"java": "consumeFromWhere"},
     )

@@ -17,6 +17,7 @@ from rocketpy.consumer.strategies import (
     AllocateStrategy,
 )
 from rocketpy.errors import ConfigError
+from rocketpy.logs import error_text, shown
 from rocketpy.message import MessageQueue
 
 __all__ = ["allocate", "java_sorted", "strategy"]
@@ -66,19 +67,19 @@ def allocate(
         if is_ctrl_c(error):
             raise
         raise ConfigError(
-            f"allocate_strategy {share_out!r:.100} fails for {topic}, so this member keeps the queues that it has: "
-            f"{type(error).__name__}: {error}"
+            f"allocate_strategy {shown(share_out)} fails for {topic}, so this member keeps the queues that it has: "
+            f"{error_text(error)}"
         ) from error
 
 
 def _checked(answer: object, request: AllocateRequest) -> set[MessageQueue]:
     if isinstance(answer, str) or not isinstance(answer, Iterable):
-        raise TypeError(f"it answered {answer!r:.100} instead of a list of queues")
+        raise TypeError(f"it answered {shown(answer)} instead of a list of queues")
     known = set(request.queues)
     found: set[MessageQueue] = set()
     for queue in answer:
         if not isinstance(queue, MessageQueue) or queue not in known:
-            raise ValueError(f"it answered {queue!r:.100}, which is none of the {len(known)} queues that it was given")
+            raise ValueError(f"it answered {shown(queue)}, which is none of the {len(known)} queues that it was given")
         found.add(queue)
     return found
 

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.pull import PullParts, QueuePuller
+from rocketpy.consumer.pull import QueuePuller
 from rocketpy.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rocketpy.consumer.process_queue import ProcessQueue
+    from rocketpy.consumer.pull_parts import PullParts
     from rocketpy.consumer.queue_hooks import QueueHooks
     from rocketpy.consumer.queue_locks import LockStatus
     from rocketpy.consumer.rebalance import Plan

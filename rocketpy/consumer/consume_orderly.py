@@ -151,14 +151,21 @@ class ConsumeMessageOrderlyService(ConsumeService):
         return self._direct_calls.pop(id(call), None) is not None
 
     def _fail_unheard(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        self._put_off(Waiting(queue, message, 0.0) for message in messages)
-
-    def _put_off(self, waited: Iterable[Waiting]) -> None:
-        """Send messages to the end of the retry topic, one by one."""
-        self._waited.extend(waited)
+        """Send them to the retry topic, one by one; a broker of 5.x makes dead letters of them."""
+        self._waited.extend(Waiting(queue, message, 0.0) for message in messages)
         if self._nursery is not None and self._waited and not self._senders:
             self._senders += 1
             self._nursery.start_soon(self._send_waited)
+
+    def _put_off(self, waited: Iterable[Waiting]) -> None:
+        """Let them wait on: of what a member with locks sends to the retry topic, brokers of 5.x make dead letters."""
+        for each in waited:
+            self._unheard.keep(each.queue, each.message)
+            self._seldom.warning(
+                ("unheard", each.message.topic),
+                "nobody listens to %s here: retries of it wait until it is subscribed, and are kept in memory",
+                each.message.topic,
+            )
 
     async def _send_waited(self) -> None:
         while self._waited:

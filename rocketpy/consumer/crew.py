@@ -45,7 +45,7 @@ class Finished:
 
     def __init__(self) -> None:
         self.succeeded: deque[Call] = deque()
-        """Calls that returned None, or SUCCESS."""
+        """Calls that returned None, True or SUCCESS."""
         self.others: deque[tuple[Call, object]] = deque()
         """Calls that returned something else or raised, each with the result or a `Raised`."""
         self.times: deque[tuple[Hashable, int, float]] = deque(maxlen=_MOST_TIMES)
@@ -267,7 +267,7 @@ class Crew(ABC, Generic[W]):
 
     def _note(self, lane: Lane, call: Call, outcome: object) -> None:
         """Record the result of a call."""
-        if outcome is None or outcome is ConsumeResult.SUCCESS:
+        if outcome is None or outcome is True or outcome is ConsumeResult.SUCCESS:
             self._finished.succeeded.append(call)
             return
         if lane.in_order:

@@ -23,6 +23,7 @@ from rocketpy.client.outgoing import Preparer
 from rocketpy.client.send_drivers import send
 from rocketpy.client.sending import SendCore
 from rocketpy.config import ProducerConfig
+from rocketpy.config.producer import MOST_MESSAGE_SIZE
 from rocketpy.errors import BrokerUnreachableError, MessageDecodeError, TopicNotFoundError
 from rocketpy.logs import get_logger
 from rocketpy.message import Message, MessageExt, MessageQueue, PropertyName
@@ -96,7 +97,8 @@ class DeadLetters:
         self._topic = dlq_topic(group)
         self._left = limit
         self._dry_run = dry_run
-        config = ProducerConfig.of(client.config, group=_INNER_GROUP)
+        # How large a message may be, its producer has decided, and the broker that took it.
+        config = ProducerConfig.of(client.config, group=_INNER_GROUP, max_message_size=MOST_MESSAGE_SIZE)
         self._core = SendCore(client, config)
         ids = UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())
         self._preparer = Preparer(config, ids)

@@ -101,7 +101,7 @@ class Dedupe:
     def _is_success(self, outcome: object) -> bool:
         if outcome is ConsumeResult.COMMIT:
             return self._orderly
-        return outcome is None or outcome is ConsumeResult.SUCCESS
+        return outcome is None or outcome is True or outcome is ConsumeResult.SUCCESS
 
     def _done(self, wanted: Any, outcome: object) -> int | None:
         """How many of the messages that the listener got are consumed; None if its result does not say."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from rocketpy.consumer.listeners import Raised, is_async_listener
+from rocketpy.consumer.listeners import Raised, is_a, is_async_listener
 from rocketpy.consumer.process_queue import ProcessQueue
 from rocketpy.logs import get_logger
 from rocketpy.results import ConsumeResult, RetryLater, Suspend
@@ -102,17 +102,17 @@ class DirectCall:
 
 def _judged(outcome: object, *, batch: bool, orderly: bool) -> tuple[CMResult, str | None]:
     """Translate a listener's result by the rules of `listeners`. Of an exception, only the type is sent."""
-    if isinstance(outcome, Raised):
+    if is_a(outcome, Raised):
         return CMResult.CR_THROW_EXCEPTION, f"{type(outcome.error).__name__}: the log of the consumer has the details"
-    if outcome is None or outcome is ConsumeResult.SUCCESS:
+    if outcome is None or outcome is True or outcome is ConsumeResult.SUCCESS:
         return CMResult.CR_SUCCESS, None
-    if isinstance(outcome, RetryLater) and outcome.done and batch:
+    if is_a(outcome, RetryLater) and outcome.done and batch:
         outcome = outcome.done
     if orderly and (outcome is ConsumeResult.COMMIT or outcome is ConsumeResult.ROLLBACK):
         return (CMResult.CR_COMMIT if outcome is ConsumeResult.COMMIT else CMResult.CR_ROLLBACK), None
-    if outcome is ConsumeResult.RETRY or isinstance(outcome, RetryLater | Suspend):
+    if outcome is False or outcome is ConsumeResult.RETRY or is_a(outcome, RetryLater) or is_a(outcome, Suspend):
         return CMResult.CR_LATER, None
-    if batch and isinstance(outcome, int) and not isinstance(outcome, bool) and outcome in (0, 1):
+    if batch and is_a(outcome, int) and not is_a(outcome, bool) and outcome in (0, 1):
         return (CMResult.CR_SUCCESS if outcome else CMResult.CR_LATER), None
     return CMResult.CR_LATER, f"the listener answered with a {type(outcome).__name__}, which counts as failed"
 

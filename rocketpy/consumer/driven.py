@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.assignment import Assignment
     from rocketpy.consumer.consume_service import ConsumeService
     from rocketpy.consumer.process_queue import ProcessQueue
-    from rocketpy.consumer.pull import PullParts
+    from rocketpy.consumer.pull_parts import PullParts
     from rocketpy.consumer.rebalance import Rebalance
     from rocketpy.consumer.subscription import Subscriptions
     from rocketpy.message import MessageExt, MessageQueue

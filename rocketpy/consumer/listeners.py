@@ -1,11 +1,11 @@
 """Listeners: which kind they are, and what their results mean.
 
-None is success. An exception, the timeout, `ConsumeResult.RETRY` and `RetryLater` mean that the message comes again
-later. A batch listener may return how many of its messages are done, or pass that to `RetryLater` with the delay of the
-others. In an orderly consumer, `Suspend` tells how much later; with `auto_commit=False`, COMMIT and ROLLBACK commit or
-repeat what was consumed. Any other result is a mistake in the listener: it is logged as an error and counts as later.
-Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType, ConsumeOrderlyContext, and of the
-ackIndex of ConsumeConcurrentlyContext.
+None and True are success. An exception, the timeout, False, `ConsumeResult.RETRY` and `RetryLater` mean that the
+message comes again later. A batch listener may return how many are done, or pass that to `RetryLater` with the
+delay of the others. In an orderly consumer, `Suspend` tells how much later; with `auto_commit=False`, COMMIT and
+ROLLBACK commit or repeat what was consumed. Any other result is a mistake in the listener: it is logged as an error and
+counts as later. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType,
+ConsumeOrderlyContext, and of the ackIndex of ConsumeConcurrentlyContext.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from contextlib import suppress
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, TypeVar
 
 import attrs
 import trio
 
-from rocketpy.logs import get_logger
+from rocketpy.logs import get_logger, shown
 from rocketpy.results import ConsumeResult, RetryLater, Suspend
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ __all__ = [
     "OrderVerdict",
     "Raised",
     "Verdict",
+    "is_a",
     "is_async_listener",
     "is_ctrl_c",
     "judge",
@@ -72,6 +75,14 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(getattr(listener, "__call__", None))  # noqa: B004  an object with async def __call__
 
 
+T = TypeVar("T")
+
+
+def is_a(outcome: object, kind: type[T]) -> TypeGuard[T]:
+    """`isinstance` for what a listener returned, which asks nothing of the object: a proxy's `__class__` may raise."""
+    return issubclass(type(outcome), kind)
+
+
 def judge(
     outcome: object, messages: Sequence[MessageExt], *, batch: bool, seldom: Seldom, again: bool = True
 ) -> Verdict:
@@ -84,13 +95,13 @@ def judge(
         seldom: the logger, which limits repetitions.
         again: whether the log should say that failed messages come again.
     """
-    if outcome is None or outcome is ConsumeResult.SUCCESS:
+    if outcome is None or outcome is True or outcome is ConsumeResult.SUCCESS:
         return Verdict(len(messages))
-    if outcome is ConsumeResult.RETRY:
+    if outcome is False or outcome is ConsumeResult.RETRY:
         return Verdict(0)
-    if isinstance(outcome, RetryLater) and outcome.done <= (len(messages) if batch else 0):
+    if is_a(outcome, RetryLater) and outcome.done <= (len(messages) if batch else 0):
         return Verdict(outcome.done, outcome.delay_level)
-    if batch and isinstance(outcome, int) and not isinstance(outcome, bool) and 0 <= outcome <= len(messages):
+    if batch and is_a(outcome, int) and not is_a(outcome, bool) and 0 <= outcome <= len(messages):
         return Verdict(outcome)
     _complain(outcome, messages, seldom, again=again)
     return Verdict(0)
@@ -129,7 +140,7 @@ def judge_in_order(
         pause: seconds until failed messages come again, unless the result says otherwise.
         seldom: the logger, which limits repetitions.
     """
-    if isinstance(outcome, Suspend):
+    if is_a(outcome, Suspend):
         return OrderVerdict(0, outcome.seconds)
     if outcome is ConsumeResult.COMMIT or outcome is ConsumeResult.ROLLBACK:
         commit = outcome is ConsumeResult.COMMIT
@@ -148,24 +159,25 @@ def _complain(
 ) -> None:
     topic = messages[0].topic
     what = f"{messages[0]!r}" + (f" and {len(messages) - 1} more" if len(messages) > 1 else "")
-    if isinstance(outcome, Raised):
+    if is_a(outcome, Raised):
         cause = topic, type(outcome.error)
         later = ", it comes again later" if again else ""
         seldom.warning(cause, "the listener failed with %s%s", what, later, exc_info=outcome.error)
         return
     if advice is None:
         advice = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY or RetryLater"
-    if isinstance(outcome, RetryLater):
+    if is_a(outcome, RetryLater):
         advice = (
             f"`done` counts messages of the list that it got, here {len(messages)}; who gets no lists leaves it out"
         )
-    if inspect.iscoroutine(outcome):
-        outcome.close()
+    if is_a(outcome, CoroutineType):
+        with suppress(Exception):  # one that was begun may do anything
+            outcome.close()
         advice = "a listener that has to be awaited must be an `async def` function itself"
     seldom.error(
         (topic, type(outcome)),
-        "the listener returned %.100r for %s, which means nothing here: %s",
-        outcome,
+        "the listener returned %s for %s, which means nothing here: %s",
+        shown(outcome),
         what,
         advice,
     )

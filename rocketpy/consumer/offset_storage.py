@@ -15,7 +15,7 @@ import trio
 
 from rocketpy.consumer.listeners import let_pass
 from rocketpy.errors import OffsetStoreError
-from rocketpy.logs import Seldom, counted, get_logger
+from rocketpy.logs import Seldom, counted, error_text, get_logger, shown
 
 if TYPE_CHECKING:
     from rocketpy.consumer.user_calls import UserCalls
@@ -125,7 +125,7 @@ class KeptOffsetStore:
             return None
         if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset <= _MAX_OFFSET:
             raise OffsetStoreError(
-                f"the offset store of {self._group} returned {offset!r:.100} as the offset of {queue}: read must "
+                f"the offset store of {self._group} returned {shown(offset)} as the offset of {queue}: read must "
                 "return an int of 0 or more, or None"
             )
         return offset
@@ -182,6 +182,4 @@ class KeptOffsetStore:
             raise
         except BaseException as error:
             let_pass(error, task)
-            raise OffsetStoreError(
-                f"the offset store of {self._group} failed: {doing}: {type(error).__name__}: {error}"
-            ) from error
+            raise OffsetStoreError(f"the offset store of {self._group} failed: {doing}: {error_text(error)}") from error

@@ -22,7 +22,8 @@ from rocketpy.logs import counted, get_logger
 if TYPE_CHECKING:
     from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
     from rocketpy.consumer.process_queue import ProcessQueue
-    from rocketpy.consumer.pull import PullParts, QueuePuller
+    from rocketpy.consumer.pull import QueuePuller
+    from rocketpy.consumer.pull_parts import PullParts
     from rocketpy.consumer.queue_hooks import QueueHooks
     from rocketpy.consumer.rebalance import Plan
     from rocketpy.consumer.start_position import StartPosition

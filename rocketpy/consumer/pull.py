@@ -8,21 +8,12 @@ PullMessageService, PullAPIWrapper and pullMessage in DefaultMQPushConsumerImpl.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-import attrs
 import trio
 
 from rocketpy.client.api.pull import PullForm
-from rocketpy.client.instance import MQClientInstance
-from rocketpy.consumer.consumed import Consumed
-from rocketpy.consumer.offset_store import OffsetStore
-from rocketpy.consumer.pauses import Pauses
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
-from rocketpy.consumer.pull_policy import PullPolicy, PullSettings
-from rocketpy.consumer.queue_locks import QueueLocks
-from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.errors import (
     BrokerError,
     BrokerUnreachableError,
@@ -31,8 +22,9 @@ from rocketpy.errors import (
     RemoteProtocolError,
     RequestCodeNotSupportedError,
     RocketMQError,
+    TopicNotExistError,
 )
-from rocketpy.logs import Seldom, get_logger
+from rocketpy.logs import get_logger
 from rocketpy.results import PullResult, PullStatus
 from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.codes import ResponseCode
@@ -42,10 +34,11 @@ from rocketpy.wire.sysflag import PullSysFlag
 
 if TYPE_CHECKING:
     from rocketpy.client.routing import BrokerAddress
+    from rocketpy.consumer.pull_parts import PullParts
     from rocketpy.consumer.subscription import Subscription
     from rocketpy.message import MessageExt, MessageQueue
 
-__all__ = ["Consumption", "PullCounters", "PullParts", "QueuePuller", "unwrapped"]
+__all__ = ["QueuePuller", "unwrapped"]
 
 logger = get_logger(__name__)
 
@@ -60,65 +53,6 @@ ANNOUNCE_TIMEOUT = 2.0
 """Seconds that a pull waits for brokers to get a heartbeat with a changed subscription."""
 COMMITS = PullSysFlag.build(commit_offset=True)
 _NOT_SUBSCRIBED = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
-
-
-@attrs.define
-class PullCounters:
-    """Counts of pulls and messages so far."""
-
-    pulls: int = 0
-    messages: int = 0
-    """Messages pulled, without those in `filtered`."""
-    filtered: int = 0
-    """Messages pulled and discarded, because they have another tag with the same hash."""
-    undecodable: int = 0
-    """Answers with a damaged message."""
-    resets: int = 0
-    """How often a broker moved a queue to another offset."""
-
-
-class Wanted(Protocol):
-    """The subscriptions of a consumer."""
-
-    def get(self, topic: str) -> Subscription | None:
-        """The subscription to a topic, None when there is none."""
-        ...
-
-
-class Consumption(Protocol):
-    """What takes pulled messages."""
-
-    def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Consume messages that a process queue holds."""
-        ...
-
-    def collect(self) -> None:
-        """Process everything that has been consumed by now."""
-        ...
-
-
-@attrs.define(eq=False)
-class PullParts:
-    """What the pullers of a consumer share."""
-
-    client: MQClientInstance
-    config: PullSettings
-    subscriptions: Wanted
-    offsets: OffsetStore
-    consume: Consumption
-    policy: PullPolicy
-    pauses: Pauses = attrs.Factory(Pauses)
-    consumed: Consumed = attrs.Factory(lambda: Consumed(None, 0))
-    """Remembers consumed messages, to recognise duplicates."""
-    locks: QueueLocks | None = None
-    """The locks of an orderly consumer, which pulls a queue only while its lock is valid."""
-    counters: PullCounters = attrs.Factory(PullCounters)
-    rates: ConsumerRates = attrs.Factory(lambda: ConsumerRates(trio.current_time))
-    without_lite: set[str] = attrs.Factory(set)
-    """The addresses of brokers that do not know the request code of lite pulls."""
-    seldom: Seldom = attrs.Factory(lambda: Seldom(logger, clock=trio.current_time))
-    announced: trio.Event = attrs.Factory(trio.Event)
-    """Set when brokers have got a heartbeat with the current subscriptions."""
 
 
 class QueuePuller:
@@ -145,6 +79,8 @@ class QueuePuller:
         self._broker_id = MASTER_ID
         self._empty_answers = 0
         self._damaged = 0
+        self._topic_gone = False
+        """Whether the master has said that it does not have the topic, and has answered no pull since."""
         self._scope = trio.CancelScope()
         self._turn = trio.CancelScope()
         self._room = trio.Event()
@@ -267,6 +203,8 @@ class QueuePuller:
         started = self.process_queue.last_pull = trio.current_time()
         before = self.process_queue.position
         try:
+            if self._topic_gone:
+                await self._find_position()
             self._asked = subscription
             result = await self._ask(subscription)
             if self._is_outdated:
@@ -296,6 +234,10 @@ class QueuePuller:
             # A broker of 4.x, which recognises lite pulls by the flag in the header alone.
             self._parts.without_lite.add(broker.address)
             result = await self._ask_by(broker, subscription, lite=False)
+        except TopicNotExistError:
+            if not (broker.is_slave or self._topic_gone):
+                self._forget_position()
+            raise
         self._broker_id = result.suggested_broker_id
         return result
 
@@ -400,6 +342,26 @@ class QueuePuller:
         self._replace_queue(position)
         self._parts.offsets.update(self.queue, position)
 
+    def _forget_position(self) -> None:
+        """The topic was deleted: if it is created again, its offsets begin at 0. What is held of it is discarded."""
+        self._topic_gone = True
+        self._parts.consumed.forget_queue(self.queue)
+        self._replace_queue(0)
+        offsets = self._parts.offsets
+        offsets.remove(self.queue)
+        if not offsets.at_brokers:
+            offsets.update(self.queue, 0)  # only brokers forget by themselves where groups stand in a deleted topic
+
+    async def _find_position(self) -> None:
+        """Continue at the committed offset, for the case that the broker has not deleted the topic after all.
+
+        Raises:
+            RocketMQError: the broker could not be asked.
+        """
+        offsets = self._parts.offsets
+        committed = await offsets.committed(self.queue) if offsets.at_brokers else None
+        self._replace_queue(committed or 0)
+
     def _tell_moved(self, old: int, new: int, result: PullResult) -> None:
         """Log why: the queue does not have the offset, or someone has given the group another one."""
         why = (
@@ -436,6 +398,7 @@ class QueuePuller:
 
     async def _after_damage(self, error: MessageDecodeError, *, progress: bool) -> None:
         """Retry at once the first time, as the damage may come from the network; the damaged message is not skipped."""
+        self._topic_gone = False
         self._parts.counters.undecodable += 1
         self._damaged = 1 if progress else self._damaged + 1
         if self._damaged == 1:
@@ -471,6 +434,7 @@ class QueuePuller:
 
     def _recovered(self) -> None:
         self._damaged = 0
+        self._topic_gone = False
         if self.error is not None:
             self._parts.seldom.warning(("again", self.queue.broker_name), "%s is pulled again", self.queue)
             self.error = None

@@ -5,7 +5,9 @@ it. So each lock is renewed every `lock_interval` (20 s). A lock that was not co
 counted from when the request was sent, is not valid: the queue is not pulled, consumed or committed. The same applies
 as soon as the connection to a broker ends, because the broker may have been restarted, and brokers forget their locks
 in a restart. Another member may have had the queue before such a lock is confirmed again; the committed offset at the
-broker tells. Plays the part of lock, lockAll, unlock and unlockAll in RebalanceImpl.
+broker tells. A broker that was restarted would also give a queue to whoever asks first, while a listener of the member
+that had it still runs. So members ask at once for the queues that they have, and a little later for others. Plays the
+part of lock, lockAll, unlock and unlockAll in RebalanceImpl.
 """
 
 from __future__ import annotations
@@ -42,6 +44,9 @@ BROKER_FREES_AFTER = 60.0
 """Seconds after which a broker frees the lock of a client that it has not heard from."""
 ASK_AGAIN_AFTER = 1.0
 """Seconds between two requests while a lock is not confirmed."""
+OTHERS_FIRST = 5.0
+"""Seconds from when a broker is reached again until it is asked for the locks of queues that this member did not have.
+Others need up to three seconds to connect, and one more to ask for theirs."""
 TOLD_AFTER = 5.0
 """Seconds for which a refused lock is not logged, since members need a moment to hand queues over."""
 TIMEOUT = 3.0
@@ -135,6 +140,10 @@ class QueueLocks:
         self._refused: dict[MessageQueue, float] = {}
         self._watched: dict[str, Connection] = {}
         """By broker name, the connection over which the broker has confirmed locks."""
+        self._ended: set[str] = set()
+        """Brokers to which the connection has ended, and that have not been reached since."""
+        self._others_until: dict[str, float] = {}
+        """By broker name, until when others ask first."""
         self._unsure: set[str] = set()
         self._told: set[MessageQueue] = set()
         self._asking: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
@@ -178,6 +187,7 @@ class QueueLocks:
         async def ask(name: str) -> None:
             wanted = [queue for queue in queues if queue.broker_name == name]
             try:
+                await self._let_others_ask(name, wanted[0])
                 await self._ask(name, wanted, new=True)
             except RocketMQError as error:
                 failures.append(error)
@@ -188,6 +198,22 @@ class QueueLocks:
 
         await side_by_side(ask, sorted({queue.broker_name for queue in queues}))
         return failures
+
+    async def _let_others_ask(self, name: str, queue: MessageQueue) -> None:
+        """Refuse to ask a broker for new locks soon after the connection to it has ended.
+
+        Raises:
+            QueueLockedError: it is too early.
+            RocketMQError: the broker cannot be reached.
+        """
+        if name in self._ended:
+            self._watch(name, await self._client.pool.get(self._master(queue), timeout=TIMEOUT))
+        left = self._others_until.get(name, 0.0) - trio.current_time()
+        if left > 0:
+            raise QueueLockedError(
+                f"the connection to {name} has ended, and it may have forgotten its locks: other members of "
+                f"{self._group} lock their queues again first, for {left:.0f} s more"
+            )
 
     def _tell(self, name: str, refused: list[MessageQueue], why: RocketMQError) -> None:
         """Warn once for each wait; `status()` tells how long it takes."""
@@ -345,6 +371,9 @@ class QueueLocks:
         """Watch for the end of the connection over which a broker has confirmed locks."""
         if self._watched.get(name) is not connection:
             self._unwatch(name)
+            if name in self._ended:
+                self._ended.discard(name)
+                self._others_until[name] = trio.current_time() + OTHERS_FIRST
             self._watched[name] = connection
             connection.add_close_callback(self._note_end)
 
@@ -356,6 +385,7 @@ class QueueLocks:
     def _note_end(self, connection: Connection) -> None:
         for name in [name for name, watched in self._watched.items() if watched is connection]:
             del self._watched[name]
+            self._ended.add(name)
             self._doubt(name)
 
     def _lose(self, queue: MessageQueue) -> None:

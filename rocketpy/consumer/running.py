@@ -22,7 +22,7 @@ from rocketpy.consumer.driven import DrivenConsumer
 from rocketpy.consumer.membership import Membership
 from rocketpy.consumer.offset_choice import offset_store_of
 from rocketpy.consumer.orderly_assignment import OrderlyAssignment
-from rocketpy.consumer.pull import PullParts
+from rocketpy.consumer.pull_parts import PullParts
 from rocketpy.consumer.pull_policy import PushPolicy
 from rocketpy.consumer.queue_hooks import QueueHooks
 from rocketpy.consumer.rates import ConsumerRates

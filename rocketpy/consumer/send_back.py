@@ -18,6 +18,7 @@ from rocketpy.client.outgoing import Preparer
 from rocketpy.client.send_drivers import send
 from rocketpy.client.sending import SendCore
 from rocketpy.config import ProducerConfig
+from rocketpy.config.producer import MOST_MESSAGE_SIZE
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import Message, MessageExt, PropertyName
@@ -75,7 +76,10 @@ class SendBack:
             most = _WITHOUT_LIMIT if config.orderly else _DEFAULT_MAX_RECONSUME_TIMES
         self._max_reconsume_times = most
         # Until its route is known, assume that the retry topic has one queue, the default.
-        producer = ProducerConfig.of(config, group=_INNER_GROUP, default_topic_queue_nums=1)
+        # How large a message may be, its producer has decided, and the broker that took it.
+        producer = ProducerConfig.of(
+            config, group=_INNER_GROUP, default_topic_queue_nums=1, max_message_size=MOST_MESSAGE_SIZE
+        )
         ids = UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())
         self._preparer = Preparer(producer, ids)
         self._core = SendCore(client, producer)

@@ -107,6 +107,6 @@ def timestamp_ms(text: str | None) -> int:
         return wall_ms() - int(_HALF_AN_HOUR.total_seconds() * 1000)
     try:
         moment = datetime.strptime(text, _FORMAT).astimezone()
-    except ValueError as exc:
+    except (ValueError, OverflowError) as exc:  # the first and last day of the calendar lie outside of some time zones
         raise ConfigError(f"consume_timestamp must look like 20240131235959 (yyyyMMddHHmmss), not {text!r}") from exc
     return int(moment.timestamp() * 1000)

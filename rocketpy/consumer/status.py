@@ -17,7 +17,8 @@ from rocketpy.message import MessageQueue
 
 if TYPE_CHECKING:
     from rocketpy.consumer.consume_service import ConsumeCounters
-    from rocketpy.consumer.pull import PullCounters, QueuePuller
+    from rocketpy.consumer.pull import QueuePuller
+    from rocketpy.consumer.pull_parts import PullCounters
 
 __all__ = ["PushConsumerStatistics", "PushConsumerStatus", "QueueStatus", "queue_status", "statistics"]
 

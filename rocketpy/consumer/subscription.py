@@ -116,14 +116,19 @@ class Subscriptions:
         """Take over the subscriptions of an object that this one replaces."""
         self._by_topic = dict(others._by_topic)
 
-    def remove(self, topic: str) -> None:
+    def remove(self, topic: object) -> None:
         """Remove the subscription to a topic.
 
         Raises:
             ConfigError: the topic is not subscribed.
         """
-        if topic == self.retry_topic or self._by_topic.pop(topic, None) is None:
-            raise ConfigError(f"the topic {topic!r} is not subscribed, only {', '.join(self.user_topics) or 'none'}")
+        found = None
+        if isinstance(topic, str) and topic != self.retry_topic:
+            found = self._by_topic.pop(topic, None)
+        if found is None:
+            raise ConfigError(
+                f"the topic {topic!r:.300} is not subscribed, only {', '.join(self.user_topics) or 'none'}"
+            )
         self._on_change()
 
     def get(self, topic: str) -> Subscription | None:

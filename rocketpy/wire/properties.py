@@ -6,7 +6,9 @@ as in Java. Plays the part of the properties half of MessageDecoder.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from rocketpy.errors import LocalProtocolError
 
@@ -26,6 +28,7 @@ MAX_PROPERTIES_SIZE = 32767
 CRC_PROPERTY_SIZE = 20
 """Bytes of the property that holds the CRC of a whole record, which is always the last one."""
 
+_FEW = 4
 _NAME_END = "\x01"
 _PAIR_END = "\x02"
 
@@ -63,12 +66,23 @@ def find_property(data: bytes, name: bytes) -> bytes | None:
     head = b"\x02%b\x01" % name
     limit = len(data)
     # From the end, for the last of equal names wins; an empty value does not count, so the search goes on before it.
-    while (at := data.rfind(head, 0, limit)) >= 0:
+    for _ in range(_FEW):
+        at = data.rfind(head, 0, limit)
+        if at < 0:
+            return (_value_at(data, len(head) - 1) or None) if data.startswith(head[1:]) else None
         value = _value_at(data, at + len(head))
         if value:
             return value
         limit = at
-    return (_value_at(data, len(head) - 1) or None) if data.startswith(head[1:]) else None
+    # Somebody has written thousands of empty values: a step in Python for each would take milliseconds.
+    found = _last_of(name).match(data, 0, limit)
+    return None if found is None else found[1]
+
+
+@lru_cache(maxsize=64)
+def _last_of(name: bytes) -> re.Pattern[bytes]:
+    """Matches the beginning of encoded properties up to the last value of a name that is not empty."""
+    return re.compile(rb"(?:.*\x02)?%b\x01([^\x02]+)" % re.escape(name), re.DOTALL)
 
 
 def _value_at(data: bytes, start: int) -> bytes:

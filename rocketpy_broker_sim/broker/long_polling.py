@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from rocketpy.wire.headers.pull import PullMessageRequestHeader
     from rocketpy_broker_sim.store.put_result import Arrival
 
-__all__ = ["HeldPull", "held_pull"]
+__all__ = ["BY_ITSELF", "HeldPull", "held_pull"]
 
 KEPT_AT_LEAST = 1024
 """Estimated bytes of a held pull, with its entries in the tables."""
-_BY_ITSELF = PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL | PullSysFlag.COMMIT_OFFSET
+BY_ITSELF = PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL | PullSysFlag.COMMIT_OFFSET
 """A plain pull says what is wanted, and nothing else; so may that of a push consumer that has nothing to commit."""
 _KEPT_OF_TEXT = 64
 """Estimated bytes of a header field, without its characters."""
@@ -81,5 +81,5 @@ def held_pull(
         KEPT_AT_LEAST + text + (0 if wanted is None else wanted.kept_size),
         offset=header.queue_offset,
         wanted=wanted,
-        is_one_of_many=header.sys_flag & _BY_ITSELF == PullSysFlag.SUBSCRIPTION,
+        is_one_of_many=header.sys_flag & BY_ITSELF == PullSysFlag.SUBSCRIPTION,
     )

@@ -54,6 +54,7 @@ class ScheduleService:
         offsets: how far each level has been delivered.
         commit: writes what was put and lets consumers see it; raises StoreError.
         flush: returns when the disk has the log; the broker lets only one flush run at a time.
+        queues_read: gives the number of queues of a topic that can be read; 0 for a topic that is not there.
 
     Attributes:
         delivered: How many messages have been delivered since the start.
@@ -66,12 +67,14 @@ class ScheduleService:
         offsets: DelayOffsetTable,
         commit: Callable[[], None],
         flush: Callable[[], Awaitable[None]] | None = None,
+        queues_read: Callable[[str], int] = lambda topic: 0,
     ) -> None:
         self._store = store
         self._levels = levels
         self._offsets = offsets
         self._commit = commit
         self._flush = flush or partial(run_blocking, store.flush_commit_log)
+        self._queues_read = queues_read
         self._due = dict.fromkeys(range(1, levels.count + 1), 0.0)
         self._arrived = trio.Event()
         self._retry = _FIRST_RETRY
@@ -228,13 +231,21 @@ class ScheduleService:
             left = 0.0 if left > delay else left
         return left / 1000 if left > _INSTANT_MS else 0.0
 
+    def _readable(self, topic: str, queue_id: int) -> int:
+        """The queue that a message was meant for, or another one if the topic has fewer queues by now.
+
+        Apache's broker puts it where it was meant to go, and nobody gets it.
+        """
+        queues = self._queues_read(topic)
+        return queue_id % queues if queues else queue_id
+
     def _put(self, level: int, record: StoredRecord) -> bool:
         """Put a message where it was meant to go; whether it is done with."""
         message, goal = record.message, target(record.properties)
         if goal is None or goal[0] == TRANSACTION_HALF_TOPIC or not is_valid_stored_topic(goal[0]):
             log.error("delay level %d: a message for no topic is left out: %s", level, quote(str(record.properties)))
             return True
-        message.topic, message.queue_id = goal
+        message.topic, message.queue_id = goal[0], self._readable(*goal)
         status = self._store.put(message).status
         if status is PutMessageStatus.TOO_MANY_QUEUES:  # it was taken before there were so many
             self._store.open_queue(message, bounded=False)

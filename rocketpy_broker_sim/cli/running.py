@@ -19,6 +19,7 @@ import trio
 
 from rocketpy.errors import ConfigError, RocketMQError, ServiceCrashedError
 from rocketpy.services import open_services
+from rocketpy_broker_sim.cli.heap_gaps import give_gaps_back, heap_of_this_process
 from rocketpy_broker_sim.cli.logs import log, logging_of
 from rocketpy_broker_sim.cli.long_running import long_running
 from rocketpy_broker_sim.cli.run_files import run_file
@@ -106,6 +107,7 @@ async def _serve(opening: Opening) -> None:
             with contextlib.ExitStack() as lasting, stop.starting:
                 async with opening() as boot:
                     lasting.enter_context(long_running())
+                    services.start_soon(give_gaps_back, heap_of_this_process())
                     lasting.enter_context(run_file(boot.role, boot.name, boot.address))
                     await stop.stay(boot)
 

@@ -13,13 +13,18 @@ from rocketpy_broker_sim.filter.errors import FilterExpressionError
 from rocketpy_broker_sim.filter.nodes import Node, as_condition, check_equality, truth
 from rocketpy_broker_sim.filter.values import Number, read_double, read_int, read_long
 
-__all__ = ["MOST_OPERATORS", "Builder"]
+__all__ = ["MOST_OPERATORS", "Builder", "too_many_operators"]
 
 MOST_OPERATORS = 256
 """Operators that an expression may have; the strings of IN do not count."""
 _SMALLEST_DOUBLE = 5e-324
 _LARGEST_INT = 2**31 - 1
 _LARGEST_LONG = 2**63 - 1
+
+
+def too_many_operators(at: int) -> FilterExpressionError:
+    """The error for an expression with too many operators, of which one stands at this position."""
+    return FilterExpressionError(f"the expression has more than {MOST_OPERATORS} operators", at + 1)
 
 
 @v_args(inline=True)
@@ -43,7 +48,7 @@ class Builder(Transformer[Token, Node]):
     def _count(self, at: int) -> None:
         self.operators += 1
         if self.operators > MOST_OPERATORS:
-            raise FilterExpressionError(f"the expression has more than {MOST_OPERATORS} operators", at + 1)
+            raise too_many_operators(at)
 
     # --- logic
 

@@ -42,15 +42,17 @@ Condition: TypeAlias = Callable[[Get], bool | None]
 Evaluate: TypeAlias = Callable[[Get], Value]
 _Holds: TypeAlias = Callable[[int], bool]
 
-_SEARCHED_SLOWLY = range(2_500, 30_000)
-"""Lengths of texts for which Python's search for a short text is slow if the texts are crafted for that."""
+_SEARCHED_WELL = 30_000
+"""Length of a text from which on Python searches it in linear time, however it and the wanted text are crafted."""
+_QUICK = 100_000
+"""Product of the lengths of both texts up to which any search takes less than ten microseconds."""
 
 
 def contains(text: str, wanted: str) -> bool:
     """Whether a text contains another, in time that is linear in their lengths even for crafted texts."""
-    if len(text) not in _SEARCHED_SLOWLY:
+    if len(text) * len(wanted) <= _QUICK or len(text) >= _SEARCHED_WELL:
         return wanted in text
-    return 0 <= text.ljust(_SEARCHED_SLOWLY.stop, "\0").find(wanted) <= len(text) - len(wanted)
+    return 0 <= text.ljust(_SEARCHED_WELL, "\0").find(wanted) <= len(text) - len(wanted)
 
 
 ORDERS: Mapping[str, _Holds] = {

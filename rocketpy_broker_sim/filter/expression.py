@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING
 
+from rocketpy.wire.properties import find_property
 from rocketpy_broker_sim.filter.errors import EvaluationError, FilterExpressionError
 
 if TYPE_CHECKING:
@@ -61,14 +62,14 @@ class Expression:
         found: dict[str, str] = {}
         for name, head in self._heads:
             at = data.rfind(head)
-            while at >= 0:  # of several properties with one name the last wins, and empty values do not count
+            if at >= 0:
                 begin = at + len(head)
                 end = data.find(_PAIR_END, begin)
+                # Of several properties with one name the last wins, and empty values do not count.
                 value = data[begin:end] if end >= 0 else data[begin:]
-                if value:
-                    found[name] = value.decode("utf-8", "replace")
-                    break
-                at = data.rfind(head, 0, at)
+                known = value or find_property(encoded, head[1:-1])
+                if known:
+                    found[name] = known.decode("utf-8", "replace")
         try:
             return self._condition(found.get) is True
         except EvaluationError:

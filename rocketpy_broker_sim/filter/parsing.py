@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-from rocketpy_broker_sim.filter.builder import Builder
+from rocketpy_broker_sim.filter.builder import MOST_OPERATORS, Builder, too_many_operators
 from rocketpy_broker_sim.filter.errors import FilterExpressionError
 from rocketpy_broker_sim.filter.nodes import MOST_DEPTH, Node, as_condition
 
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Parser"]
 
-TOKENS_A_STEP = 64
+TOKENS_A_STEP = 16
 _SHOWN = 40
 _END = "$END"
 _OPENS = {"LPAR": 1, "RPAR": -1}
+_PREFIXES = frozenset({"NOT", "MINUS"})
 _WORDS = {
     "$END": "the end",
     "NAME": "a property",
@@ -72,7 +73,7 @@ class Parser:
         self._builder.begin()
         parsing: Any = self._lark.parse_interactive(text)  # lark has no types for what it gives
         unexpected: UnexpectedToken | None = None
-        open_ = 0
+        open_ = prefixes = 0
         try:
             for number, token in enumerate(parsing.lexer_thread.lex(parsing.parser_state), 1):
                 open_ += _OPENS.get(token.type, 0)
@@ -81,6 +82,10 @@ class Parser:
                         f"more than {MOST_DEPTH} parentheses stand in each other: write fewer of them",
                         (token.start_pos or 0) + 1,
                     )
+                # They are reduced all at once, behind the last of them.
+                prefixes += token.type in _PREFIXES
+                if prefixes > MOST_OPERATORS:
+                    raise too_many_operators(token.start_pos or 0)
                 try:
                     parsing.feed_token(token)
                 except UnexpectedToken as exc:

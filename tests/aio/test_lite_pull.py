@@ -45,7 +45,11 @@ async def test_PL8_it_polls_and_commits(namesrv, topic):
         assert Counter(message.body for message in got) == {b"%d" % number: 1 for number in range(40)}
         await consumer.commit()
         assert [await consumer.committed(queue) for queue in consumer.assignment] == [10, 10, 10, 10]
-        await consumer.commit_soon({consumer.assignment[0]: 3})
+        first = consumer.assignment[0]
+        consumer.commit_soon({first: 3})
+        async with asyncio.timeout(10):
+            while await consumer.committed(first) != 3:
+                continue
         assert consumer.status().group == f"{topic}_g"
 
 
@@ -147,15 +151,22 @@ async def test_PL9_PL10_single_queues(namesrv, topic):
         assert await consumer.offset_for_timestamp(zero, got[0].store_timestamp) == 0
         await consumer.seek_to_timestamp(zero, got[0].store_timestamp)
         await consumer.seek_to_begin(zero)
-        await consumer.pause([zero])
+        consumer.pause([zero])
         assert await consumer.poll(timeout=0.2) == []
-        await consumer.resume([zero])
+        consumer.resume([zero])
         assert len(await drain(consumer, 10)) == 10
         await consumer.seek_to_end(zero)
         with pytest.raises(OffsetOutOfRangeError):
             await consumer.seek(zero, 11)
         with pytest.raises(QueueNotAssignedError):
             await consumer.seek(one, 1)
+        with pytest.raises(QueueNotAssignedError):
+            consumer.pause([zero, one])
+        with pytest.raises(QueueNotAssignedError):
+            consumer.commit_soon({one: 1})
+    for call in (consumer.commit_soon, lambda: consumer.pause([]), lambda: consumer.resume([])):
+        with pytest.raises(ClientClosedError):
+            call()
 
 
 @pytest.mark.waits("the routes are looked at every 0.2 s")

@@ -187,7 +187,7 @@ def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: o
     ("field", "value", "says"),
     [
         ("consume_timestamp", "yesterday", "yyyyMMddHHmmss"),
-        ("message_model", "CLUSTERING", "MessageModel"),
+        ("message_model", "clustering", "MessageModel"),
         ("pull_threshold_for_topic", 0, "or -1, the default, not 0"),
         ("pull_batch_size", 1025, "between"),
         ("allocate_strategy", "by_dice", "averagely, by_circle, consistent_hash"),
@@ -196,7 +196,7 @@ def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: o
         ("allocate_strategy", _answers_late, "a plain function"),
         ("broker_suspend_max_time", 30.0, "longer than"),
         ("consume_timestamp", 1_700_000_000_000, "20240131235959 .local yyyyMMddHHmmss., not 1700000000000"),
-        ("consume_from_where", "CONSUME_FROM_FIRST_OFFSET", "a ConsumeFromWhere, .*: .*CONSUME_FROM_FIRST_OFFSET"),
+        ("consume_from_where", "FIRST", "a ConsumeFromWhere, .*: .*CONSUME_FROM_FIRST_OFFSET"),
         ("max_reconsume_times", -2, "or -1, the default, not -2"),
         ("before_consume", lambda: None, "a function of the message .*: too many positional arguments"),
         ("after_consume", lambda message: None, "and what the listener returned: .*: too many positional arguments"),
@@ -272,3 +272,12 @@ def test_names_and_configs_of_another_type_are_refused_as_that():
         ProducerConfig(group=5, namesrv="a:1")
     with pytest.raises(ConfigError, match="config must be a config such as ProducerConfig, not "):
         ProducerConfig.of({"namesrv": "a:1"}, group="g")
+
+
+def test_an_enumeration_may_be_given_by_the_name_of_its_member():
+    config = PushConsumerConfig(group="g", message_model="BROADCASTING", consume_from_where="CONSUME_FROM_FIRST_OFFSET")
+    assert config.message_model is MessageModel.BROADCASTING
+    assert config.consume_from_where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    for wrong in ("broadcasting", 1, None):
+        with pytest.raises(ConfigError, match=r"must be a MessageModel, not .*: BROADCASTING, CLUSTERING"):
+            PushConsumerConfig(group="g", message_model=wrong)

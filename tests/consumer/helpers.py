@@ -48,3 +48,15 @@ def stored(offset: int, *, broker_name: str = "broker-a", **fields: Any) -> Mess
 
 def stored_range(start: int, stop: int, **fields: Any) -> list[MessageExt]:
     return [stored(offset, **fields) for offset in range(start, stop)]
+
+
+class Unspeakable(Exception):
+    """Neither its repr nor its text can be had. As a function it fails in the ordinary way."""
+
+    def __call__(self, request: object) -> object:
+        return 1 // 0
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__

@@ -24,6 +24,7 @@ from rocketpy.consumer.strategies import (
 )
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
+from tests.consumer.helpers import Unspeakable
 from tests.vectors import java_cases, vector
 
 AVERAGELY, BY_CIRCLE, HASH = AllocateAveragely(), AllocateByCircle(), AllocateConsistentHash()
@@ -214,6 +215,10 @@ def test_a_function_of_the_users_own_hears_everything() -> None:
     assert (request.queues, request.client_ids) == (tuple(queues), ("c1", "c2"))
 
 
+def raise_it(error: Exception) -> None:
+    raise error
+
+
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
@@ -223,6 +228,9 @@ def test_a_function_of_the_users_own_hears_everything() -> None:
         (lambda request: [MessageQueue("T", "broker-z", 0)], "none of the 3 queues"),
         (lambda request: [[]], "none of the 3 queues"),
         (lambda request: 1 // 0, "ZeroDivisionError"),
+        (lambda request: raise_it(Unspeakable()), "Unspeakable: its text fails with RuntimeError"),
+        (lambda request: [Unspeakable()], "answered <Unspeakable whose repr fails with RuntimeError>, which is none"),
+        (Unspeakable(), "ZeroDivisionError"),
         (nearby(AVERAGELY).__class__(AVERAGELY, lambda queue: "", first_part), "machine room of .* is not known"),
     ],
 )

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import functools
+import gc
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 
 from rocketpy.client.instance import MQClientInstance
-from rocketpy.consumer.listeners import Raised, Verdict, is_async_listener, is_ctrl_c, judge, let_pass
+from rocketpy.consumer.listeners import (
+    OrderVerdict,
+    Raised,
+    Verdict,
+    is_async_listener,
+    is_ctrl_c,
+    judge,
+    judge_in_order,
+    let_pass,
+)
+from rocketpy.consumer.lite import LitePullConsumer
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.consumer.subscription import Subscriptions
 from rocketpy.errors import ConfigError
@@ -28,6 +41,8 @@ LEVEL_OF_BROKER = 0
     ("outcome", "verdict"),
     [
         (None, Verdict(3)),
+        (True, Verdict(3)),
+        (False, Verdict(0, LEVEL_OF_BROKER)),
         (ConsumeResult.SUCCESS, Verdict(3)),
         (ConsumeResult.RETRY, Verdict(0, LEVEL_OF_BROKER)),
         (RetryLater(), Verdict(0, LEVEL_OF_BROKER)),
@@ -45,7 +60,7 @@ def test_RT1_what_listeners_may_return(outcome: object, verdict: Verdict, caplog
     assert not caplog.records
 
 
-@pytest.mark.parametrize("outcome", [4, -1, True, False, "ok", b"", {}, 1.0, ConsumeResult, RetryLater])
+@pytest.mark.parametrize("outcome", [4, -1, "ok", b"", {}, 1.0, ConsumeResult, RetryLater])
 def test_threat_L7_junk_counts_as_failed_and_is_told(outcome: object, caplog: pytest.LogCaptureFixture) -> None:
     assert judge(outcome, stored_range(0, 3), batch=True, seldom=SELDOM) == Verdict(0)
     assert "which means nothing here: return None, ConsumeResult.SUCCESS" in caplog.text
@@ -68,6 +83,56 @@ def test_threat_L7_more_done_than_there_were_is_junk(count: int, batch: bool, ca
 def test_what_is_done_is_a_count(done: Any) -> None:
     with pytest.raises(ConfigError, match="done must be how many messages"):
         RetryLater(3, done=done)
+
+
+@pytest.mark.parametrize("level", [1.0, True, "3", None, -2, 1001, float("nan")])
+def test_a_level_is_a_whole_number(level: Any) -> None:
+    with pytest.raises(ConfigError, match="delay_level must be -1, 0 or a level"):
+        RetryLater(level)
+
+
+class _Detached:
+    """As a row of a database whose session is over."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no session")
+
+
+class _Unbound:
+    """As a proxy outside of its request."""
+
+    @property
+    def __class__(self) -> Any:
+        raise RuntimeError("no request")
+
+
+def _begun() -> object:
+    """A coroutine that was begun, and cannot be closed."""
+
+    async def stubborn() -> None:
+        with suppress(GeneratorExit):
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    begun = stubborn()
+    begun.send(None)
+    return begun
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("batch", [True, False])
+@pytest.mark.parametrize("interval", [0, 1])
+@pytest.mark.parametrize("make", [_Detached, _Unbound, _begun])
+def test_threat_L7_what_cannot_even_be_looked_at_is_junk_too(
+    make: Callable[[], object], interval: int, batch: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    seldom = Seldom(get_logger("rocketpy.consumer.listeners"), interval=interval)
+    for _ in range(2):  # of the second one nothing is logged if it comes within a second, and yet it has a text
+        assert judge(make(), [stored(0)], batch=batch, seldom=seldom) == Verdict(0)
+        verdict = judge_in_order(make(), [stored(0)], batch=batch, auto_commit=True, pause=1.0, seldom=seldom)
+        assert verdict == OrderVerdict(0, 1.0)
+    assert "which means nothing here" in caplog.text
+    gc.collect()
 
 
 def test_threat_L7_a_coroutine_is_never_awaited_and_does_not_go_by_unnoticed(caplog: pytest.LogCaptureFixture) -> None:
@@ -193,6 +258,13 @@ def test_PC1_what_cannot_be_subscribed(arguments: tuple[Any, ...], keywords: dic
     with pytest.raises(ConfigError, match=text):
         consumer.subscribe(*arguments, **keywords)
     assert consumer.status().topics == ()
+
+
+@pytest.mark.parametrize("topic", ["Orders", "%RETRY%billing", None, [], {}, 3])
+def test_PC1_what_cannot_be_unsubscribed(topic: Any) -> None:
+    for consumer in (PushConsumer("billing", namesrv="a:1"), LitePullConsumer("billing", namesrv="a:1")):
+        with pytest.raises(ConfigError, match="is not subscribed, only none"):
+            consumer.unsubscribe(topic)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from rocketpy.consumer.user_calls import UserCalls
 from rocketpy.errors import OffsetStoreError
 from rocketpy.message import MessageQueue
 from rocketpy.results import ConsumeFromWhere
+from tests.consumer.helpers import Unspeakable
 from tests.system.consuming import Recorder, wait_until, world
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -82,12 +83,20 @@ async def test_only_what_has_changed_is_written(autojump_clock: MockClock) -> No
     assert store.memory(ONE) == 5
 
 
-@pytest.mark.parametrize("answer", ["7", -1, 1.5, True, 2**63, object()])
+@pytest.mark.parametrize("answer", ["7", -1, 1.5, True, 2**63, object(), Unspeakable()])
 async def test_what_is_no_offset_is_refused(autojump_clock: MockClock, answer: Any) -> None:
     shelf = Shelf()
     shelf.offsets[ONE] = answer
     with pytest.raises(OffsetStoreError, match="read must return an int of 0 or more"):
         await kept(shelf).read(ONE)
+
+
+async def test_an_error_without_a_text_is_an_error_of_the_store(autojump_clock: MockClock) -> None:
+    def fail() -> None:
+        raise Unspeakable
+
+    with pytest.raises(OffsetStoreError, match="Unspeakable: its text fails with RuntimeError"):
+        await kept(Shelf(fail)).read(ONE)
 
 
 async def test_what_was_not_written_is_written_the_next_time(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from datetime import datetime
 
 import pytest
@@ -63,6 +65,18 @@ def test_PL11_without_a_timestamp_half_an_hour_ago_counts() -> None:
         assert timestamp_ms(None) == 1_700_000_000_000 - 1_800_000
     with pytest.raises(ConfigError, match="must look like 20240131235959"):
         timestamp_ms("20240231000000")
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone of the process cannot be set")
+@pytest.mark.parametrize("zone", ["EAST-8", "WEST+8"])
+@pytest.mark.parametrize("text", ["00010101000000", "99991231235959"])
+def test_PL11_the_ends_of_the_calendar_are_no_crash(monkeypatch: pytest.MonkeyPatch, zone: str, text: str) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        with suppress(ConfigError):  # it lies outside of some time zones, and that is no other error
+            timestamp_ms(text)
+    time.tzset()
 
 
 @pytest.mark.parametrize("where", [LAST, FIRST, TIMESTAMP])

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from trio.testing import MockClock
 
+from rocketpy.consumer.replay import replay_dead_letters
 from rocketpy.errors import ConfigError
 from rocketpy.message import Message
 from rocketpy.producer import Producer
+from rocketpy.results import RetryLater
 from rocketpy.wire.compression import CompressionType, compression_of
 from tests.system.consuming import Recorder, world
 
@@ -51,3 +53,19 @@ async def test_a_missing_package_is_found_out_before_anything_is_sent(
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match=r"install rocketpy with its extra \[zstd\]"):
         Producer("packers", namesrv="127.0.0.1:9876", compress_type="ZSTD")
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_RT3_a_body_larger_than_consumers_may_send_becomes_a_dead_letter_and_can_be_replayed(
+    autojump_clock: MockClock, orderly: bool
+) -> None:
+    body = bytes(5 << 20)
+    async with world() as w:
+        settings: dict[str, Any] = {"namesrv": w.cluster.name_server_addresses, "network": w.cluster.network}
+        consumer = w.consumer(orderly=orderly)
+        consumer.subscribe("Orders", lambda message: RetryLater(-1))
+        async with Producer("packers", max_message_size=8 << 20, **settings) as producer, consumer:
+            await producer.send(Message("Orders", body))
+            (dead,) = await w.cluster.wait_dead_letters("billing")
+        assert dead.body == body
+        assert (await replay_dead_letters("billing", **settings)).replayed == 1

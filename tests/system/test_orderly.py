@@ -192,6 +192,25 @@ async def test_OR4_what_is_hopeless_may_be_a_dead_letter_at_once(autojump_clock:
             await dead.wait_count(1)
 
 
+async def test_RT1_retries_without_a_listener_wait_for_one_and_never_become_dead_letters(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world(topics=("Orders", "Bills"), queues=1) as w:
+        first = w.consumer(consume_from_where=FIRST)
+        first.subscribe("Bills", lambda message: ConsumeResult.RETRY)
+        async with first:
+            await w.send(3, topic="Bills")
+            await wait_until(lambda: first.statistics().sent_back == 3)
+        got = Recorder()
+        async with orderly(w, lambda message: None) as consumer:
+            await trio.sleep(120)
+            assert w.cluster.dead_letters("billing") == []
+            assert "nobody listens to Bills here: retries of it wait" in caplog.text
+            consumer.subscribe("Bills", got)
+            await got.wait_count(3)
+        assert [message.reconsume_times for message in got.messages] == [1, 1, 1]
+
+
 # --- committing by hand ------------------------------------------------------------------------------------
 
 

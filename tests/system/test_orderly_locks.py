@@ -298,6 +298,51 @@ async def test_the_end_of_a_connection_puts_locks_in_doubt_until_the_broker_conf
             assert line == list(range(len(line)))
 
 
+@pytest.mark.parametrize("killed", [False, True])
+async def test_OR2_a_restarted_broker_gives_no_queue_away_whose_listener_still_runs(
+    autojump_clock: MockClock, killed: bool
+) -> None:
+    inside: dict[int, int] = {}
+    most = 0
+
+    async def listener(message: MessageExt) -> None:
+        nonlocal most
+        inside[message.queue_id] = inside.get(message.queue_id, 0) + 1
+        most = max(most, inside[message.queue_id])
+        await trio.sleep(27)
+        inside[message.queue_id] -= 1
+
+    async with world(queues=4) as w:
+        cable = Cable(w.cluster.network)
+        async with orderly(w, listener), orderly(w, listener, network=cable):
+            await w.send(20)
+            await trio.sleep(40)
+            await (w.cluster.kill_broker(0) if killed else w.cluster.stop_broker(0))
+            cable.cut()
+            await w.cluster.start_broker(0)
+            await trio.sleep(2)  # the other member is back, and the broker knows of nobody else
+            cable.mend()
+            await trio.sleep(60)
+    assert most == 1
+
+
+async def test_queues_of_a_member_that_ended_with_its_broker_are_taken_a_little_later(
+    autojump_clock: MockClock,
+) -> None:
+    async with world(queues=2) as w:
+        cable, got = Cable(w.cluster.network), Recorder()
+        async with orderly(w, got) as consumer:
+            async with orderly(w, Recorder(), network=cable, close_timeout=0.5) as other:
+                await wait_until(lambda: len(consumer.assignment) == len(other.assignment) == 1)
+                await trio.sleep(5)
+                cable.cut()
+            await w.cluster.restart_broker(0)
+            await wait_until(lambda: "may have forgotten its locks" in str(consumer.status().errors.get("Orders")))
+            told = trio.current_time()
+            await wait_until(lambda: len(consumer.assignment) == 2)
+            assert 3 <= trio.current_time() - told <= 7  # five seconds, and it looks again every second
+
+
 # --- complaint 15 ------------------------------------------------------------------------------------------------
 
 

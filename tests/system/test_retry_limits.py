@@ -60,7 +60,8 @@ async def test_RT2_sixteen_times_unless_told_otherwise(autojump_clock: MockClock
         (ConsumeResult.RETRY, [0, 1, 2, 3, 4]),
         (6, [0, 1, 2, 3, 4]),  # there are no six: a mistake, and nothing is lost by it
         (-1, [0, 1, 2, 3, 4]),
-        (True, [0, 1, 2, 3, 4]),
+        (True, []),
+        (False, [0, 1, 2, 3, 4]),
     ],
 )
 async def test_RT4_a_batch_is_acknowledged_up_to_an_index_and_the_rest_comes_again(

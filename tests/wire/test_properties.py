@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from rocketpy.errors import LocalProtocolError
 from rocketpy.message import RESERVED_PROPERTIES, Message, PropertyName
 from rocketpy.wire.properties import (
     CRC_PROPERTY_SIZE,
+    MAX_PROPERTIES_SIZE,
     decode_properties,
     delete_property,
     encode_crc_property,
@@ -20,6 +22,7 @@ from rocketpy.wire.properties import (
     find_property,
     put_property,
 )
+from tests.pace import slowness
 from tests.strategies import property_maps, texts
 from tests.tables import Table
 from tests.vectors import GOLDEN, java_cases, vector
@@ -101,7 +104,13 @@ def test_threat_M6_any_text_is_read_as_java_reads_it(text: str) -> None:
     assert decode_properties(text) == expected
 
 
-@given(st.text("\x01\x02ab", max_size=40), st.sampled_from(["a", "ab", "b", "aa"]))
+_PIECES = st.sampled_from(["a\x01\x02", "a\x01\x02", "a\x01b\x02", "ab\x01\x02", "b\x01a\x01\x02", "a", "\x01", "\x02"])
+
+
+@given(
+    st.text("\x01\x02ab", max_size=40) | st.lists(_PIECES, max_size=20).map("".join),
+    st.sampled_from(["a", "ab", "b", "aa"]),
+)
 def test_one_property_is_found_as_the_map_has_it(text: str, name: str) -> None:
     expected = decode_properties(text).get(name)
     found = find_property(text.encode(), name.encode())
@@ -119,6 +128,16 @@ def test_any_property_is_found(properties: dict[str, str], other: str) -> None:
 def test_threat_M6_many_empty_pairs_are_searched_in_linear_time() -> None:
     assert find_property(b"a\x01\x02" * 500_000, b"a") is None
     assert find_property(b"a\x01b\x02" + b"a\x01\x02" * 500_000, b"a") == b"b"
+
+
+def test_threat_M6_as_many_empty_pairs_as_a_message_may_have_take_a_tenth_of_a_millisecond() -> None:
+    data = b"a\x01b\x02" + b"a\x01\x02" * (MAX_PROPERTIES_SIZE // 3 - 2)
+    best = 9.9
+    for _ in range(20):
+        began = time.thread_time()
+        assert find_property(data, b"a") == b"b"
+        best = min(best, time.thread_time() - began)
+    assert best / slowness() < 0.0006  # a step in Python for each of them takes two milliseconds
 
 
 def test_threat_M7_a_sender_refuses_separators() -> None:

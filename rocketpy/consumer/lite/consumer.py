@@ -360,14 +360,11 @@ class LitePullConsumer(Positions):
         self, running: RunningLitePull, offsets: Mapping[MessageQueue, int] | None
     ) -> Mapping[MessageQueue, int]:
         """The offsets to commit, which are recorded."""
-        if offsets is None:
+        wanted = self.check_offsets(offsets)
+        if wanted is None:
             return running.cache.settle()
-        if not isinstance(offsets, Mapping):
-            raise ConfigError(f"offsets must be a dict of queues and offsets, not {offsets!r:.100}")
-        wanted = {checked_queue(queue): checked_offset(offset) for queue, offset in offsets.items()}
-        pullers = {queue: self._puller(queue) for queue in wanted}
         for queue, offset in wanted.items():
-            pulled = pullers[queue].process_queue.position
+            pulled = self._ours(queue).process_queue.position
             if offset > pulled:
                 self._seldom.warning(
                     ("ahead", queue),
@@ -378,6 +375,16 @@ class LitePullConsumer(Positions):
                     pulled,
                 )
             running.offsets.note(queue, offset)
+        return wanted
+
+    def check_offsets(self, offsets: Mapping[MessageQueue, int] | None) -> Mapping[MessageQueue, int] | None:
+        """For other surfaces: offsets to commit, if this consumer has their queues. For any thread."""
+        if offsets is None:
+            return None
+        if not isinstance(offsets, Mapping):
+            raise ConfigError(f"offsets must be a dict of queues and offsets, not {offsets!r:.100}")
+        wanted = {checked_queue(queue): checked_offset(offset) for queue, offset in offsets.items()}
+        self.check_assigned(wanted)
         return wanted
 
     def ack(self, message: MessageExt) -> None:

@@ -175,10 +175,15 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
             ConfigError: these are not queues.
             QueueNotAssignedError: this consumer does not have one of them; none is paused.
         """
+        running = self._check_usable()
+        running.cache.pause(self.check_assigned(queues))
+
+    def check_assigned(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
+        """For other surfaces: the queues, if this consumer has all of them. For any thread."""
         wanted = checked_queues(queues)
         for queue in sorted(wanted):
-            self._puller(queue)
-        self._check_usable().cache.pause(wanted)
+            self._ours(queue)
+        return wanted
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Continue with paused queues where they are. Queues that are not paused are unaffected.

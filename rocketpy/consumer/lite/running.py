@@ -22,7 +22,7 @@ from rocketpy.consumer.lite.driven import DrivenLitePull
 from rocketpy.consumer.lite.offsets import NotedOffsets
 from rocketpy.consumer.membership import Membership
 from rocketpy.consumer.offset_choice import offset_store_of
-from rocketpy.consumer.pull import PullParts
+from rocketpy.consumer.pull_parts import PullParts
 from rocketpy.consumer.queue_hooks import QueueHooks
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalance import Rebalance, Share

@@ -60,13 +60,13 @@ class Selection:
         self._subscribed[topic] = subscription
         self._on_change()
 
-    def unsubscribe(self, topic: str) -> None:
+    def unsubscribe(self, topic: object) -> None:
         """Remove the subscription to a topic.
 
         Raises:
             ConfigError: the topic is not subscribed.
         """
-        if self._subscribed.pop(topic, None) is None:
+        if not isinstance(topic, str) or self._subscribed.pop(topic, None) is None:
             subscribed = ", ".join(tuple(self._subscribed)) or "none"
             raise ConfigError(f"the topic {topic!r:.300} is not subscribed, only {subscribed}")
         self._on_change()

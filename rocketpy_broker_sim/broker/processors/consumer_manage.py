@@ -98,6 +98,12 @@ def update_consumer_offset(broker: PositionView, connection: Connection, request
     if broker.config.use_server_side_reset_offset and offsets.has_reset(group, name, header.queue_id):
         # The client has not pulled since the reset, so its commit is from before.
         return request.answer(ResponseCode.SUCCESS, "Offset has been previously reset")
+    if offsets.is_lost(group, name, header.queue_id, header.commit_offset):
+        remark = (
+            f"the offset {header.commit_offset} lies beyond what the queue had when the broker was started: the group "
+            "must pull before it commits"
+        )
+        return request.answer(ResponseCode.SYSTEM_ERROR, remark)
     offsets.commit(group, name, header.queue_id, header.commit_offset)
     return request.answer()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 import trio
 
 from rocketpy.errors import BrokerError, ConfigError
+from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.subscription import SQL92
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.enums import ConsumeType, MessageModel
@@ -25,6 +26,7 @@ from rocketpy_broker_sim.broker.filtering import (
     no_property_filter,
     unknown_type,
 )
+from rocketpy_broker_sim.broker.long_polling import BY_ITSELF
 from rocketpy_broker_sim.config import MASTER_ID
 from rocketpy_broker_sim.filter.errors import FilterExpressionError
 from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.filtering import MessageFilter
 
 __all__ = ["pull_again", "pull_message"]
+
+log = get_logger(__name__)
 
 _MOST_MESSAGES = 1024
 """How many messages a request may ask for; the store returns fewer anyway."""
@@ -118,18 +122,41 @@ def _pull(
 
 
 def _reset(broker: PullView, header: PullMessageRequestHeader) -> GetMessageResult | None:
-    """The result that tells a group, once, that an administrator has reset its offset; None without a reset."""
-    if not broker.config.use_server_side_reset_offset:
-        return None
-    offset = broker.offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+    """The result that tells a group to go on elsewhere; None if it need not.
+
+    It is told once that an administrator has reset its offset; and as long as it asks for what lies beyond the end that
+    a queue had after an unclean stop.
+    """
+    place = header.consumer_group, header.topic, header.queue_id
+    offset = broker.offsets.take_reset(*place) if broker.config.use_server_side_reset_offset else None
     if offset is None:
-        return None
+        offset = _sent_back_to(broker, header)
+        if offset is None:
+            broker.offsets.note_pull(*place)
+            return None
+    else:
+        broker.offsets.note_pull(*place)  # it may be sent to a message that is newer than the start
     return GetMessageResult(
         GetMessageStatus.OFFSET_RESET,
         offset,
         broker.store.min_offset(header.topic, header.queue_id),
         broker.store.max_offset(header.topic, header.queue_id),
     )
+
+
+def _sent_back_to(broker: PullView, header: PullMessageRequestHeader) -> int | None:
+    """The committed offset of a group that goes on behind messages that are lost; None for every other group."""
+    place = header.consumer_group, header.topic, header.queue_id
+    if not broker.offsets.is_lost(*place, header.queue_offset) or _is_single(header):
+        return None
+    offset = broker.offsets.query(*place)
+    log.warning("group %s is sent back from %d to %d on %s queue %d", place[0], header.queue_offset, offset, *place[1:])
+    return offset
+
+
+def _is_single(header: PullMessageRequestHeader) -> bool:
+    """Whether a program pulls by queue and offset, and so decides itself where to go on."""
+    return header.sys_flag & BY_ITSELF == PullSysFlag.SUBSCRIPTION
 
 
 def _code_of(status: GetMessageStatus, offset: int) -> ResponseCode:

@@ -69,6 +69,9 @@ def _retry_queue(
 ) -> int:
     """A queue of the group's retry topic, which is made on first use.
 
+    The topic may have fewer queues than the group asks for, if either was changed since. Nobody reads the others, so
+    unlike Apache's broker this one chooses none of them.
+
     Raises:
         BrokerError: the topic cannot be made, or not be written.
     """
@@ -85,7 +88,7 @@ def _retry_queue(
         raise BrokerError.for_code(
             ResponseCode.NO_PERMISSION, f"the topic[{topic.topic_name}] sending message is forbidden"
         )
-    return random_source().randrange(group.retry_queue_nums)
+    return random_source().randrange(max(1, min(group.retry_queue_nums, topic.read_queue_nums)))
 
 
 def _look_up(broker: SendBackView, offset: int) -> StoredRecord:

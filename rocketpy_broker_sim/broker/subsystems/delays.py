@@ -18,6 +18,7 @@ from rocketpy_broker_sim.store.dispatch import DelayLevels
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.subsystems.storing import Storing
+    from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.put_result import Arrival
 
@@ -33,23 +34,31 @@ class Delays(Subsystem):
         config: the settings.
         storage: where its offsets are kept; written after the messages that they pass, so by itself.
         storing: where messages wait, and where they go; recovered before.
+        topics: how many queues of each topic are read.
 
     Attributes:
         level_count: How many levels of delay there are.
     """
 
-    def __init__(self, config: BrokerConfig, storage: Storage, storing: Storing) -> None:
+    def __init__(self, config: BrokerConfig, storage: Storage, storing: Storing, topics: TopicTable) -> None:
         levels = DelayLevels(config.store.message_delay_level)
         self.level_count = levels.count
         self._store = storing.store
         self._interval = config.store.flush_delay_offset_interval / 1000
         offsets = DelayOffsetTable(config, storage)
-        self.schedule = ScheduleService(storing.store, levels, offsets, storing.commit, storing.disk.flush_taken)
+        self._topics = topics
+        self.schedule = ScheduleService(
+            storing.store, levels, offsets, storing.commit, storing.disk.flush_taken, self._queues_read
+        )
         storing.turn.subscribe(self._arrived)
 
     def _arrived(self, arrival: Arrival) -> None:
         if arrival.topic == SCHEDULE_TOPIC:
             self.schedule.on_arrival(arrival.queue_id)
+
+    def _queues_read(self, name: str) -> int:
+        topic = self._topics.get(name)
+        return 0 if topic is None else topic.read_queue_nums
 
     def recover(self) -> None:
         """Read where delivery stood."""

@@ -49,6 +49,8 @@ class Tables(Subsystem):
             table.load()
         self._adopt_topics()
         self.offsets.clamp(self._store.max_offset)
+        if self._store.was_unclean:
+            self.offsets.note_ends(self._store.max_offset)
         self.offsets.persist()  # at once: another crash must not bring back what new messages have caught up with
 
     def _adopt_topics(self) -> None:

@@ -13,6 +13,7 @@ from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.offsets import ConsumerOffsetSerializeWrapper
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.broker.tables.ends import EndsAtStart
 from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, Entries, StoredTable, pretty_steps
 from rocketpy_broker_sim.serving.memory import TableRoom
 
@@ -74,6 +75,7 @@ class ConsumerOffsetTable(StoredTable):
         self.data_version = DataVersion()
         self.backward_commits = 0
         self._room = room or TableRoom()
+        self._ends = EndsAtStart(self._room.note)
 
     # --- committing and asking -------------------------------------------------------------------------
 
@@ -176,6 +178,25 @@ class ConsumerOffsetTable(StoredTable):
                     queues[queue_id] = last
                     self.changed = True
 
+    # --- after an unclean stop ---------------------------------------------------------------------------
+
+    def note_ends(self, end: Callable[[str, int], int]) -> None:
+        """Note where the queues end, as some may have lost messages that members of groups have got.
+
+        Args:
+            end: Gives the offset behind the last message of a topic's queue.
+        """
+        self._ends.begin(self._offsets, lambda key, queue_id: end(_names(key)[0], queue_id))
+
+    def is_lost(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether a group that has not pulled a queue since an unclean stop stands beyond what survived of it."""
+        return bool(self._ends) and self._ends.is_beyond(_key(topic, group), queue_id, offset)
+
+    def note_pull(self, group: str, topic: str, queue_id: int) -> None:
+        """The group pulls from an offset that may be right."""
+        if self._ends:
+            self._ends.heard(_key(topic, group), queue_id)
+
     # --- resets ----------------------------------------------------------------------------------------
 
     def assign_resets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
@@ -241,6 +262,7 @@ class ConsumerOffsetTable(StoredTable):
             count = len(self._offsets.pop(key))
             self._count -= count
             self._room.note(-size_of_offsets(key, count) - size_of_resets(key, len(self._resets.pop(key, ()))))
+            self._ends.forget(key)
             for table, name, other in ((self._topics, group, topic), (self._groups, topic, group)):
                 names = table[name]
                 del names[other]

@@ -151,3 +151,33 @@ def test_what_goes_with_a_topic_or_group_is_known_after_a_restart() -> None:
     again.remove_topic("T")
     assert dict(again.table()) == {"U@G": {0: 1}, "U@H": {0: 1}}
     again.commit("G", "T", 1, 1)
+
+
+def test_OF2_after_an_unclean_stop_nobody_stands_beyond_the_end_before_it_has_pulled() -> None:
+    storage = MemoryStorage()
+    table = make(storage)
+    for group in ("G", "H", "I"):
+        for queue in (0, 1):
+            table.commit(group, "T", queue, 10)
+    table.persist()
+    table = make(storage)
+    table.load()
+    before = table._room.taken
+    assert not table.is_lost("G", "T", 0, 99)  # after a clean stop everybody knows what it does
+    table.note_ends(lambda topic, queue_id: {("T", 0): 10, ("T", 1): 20}[topic, queue_id])
+    assert table._room.taken > before
+    assert [table.is_lost("G", "T", 0, offset) for offset in (9, 10, 11)] == [False, False, True]
+    assert [table.is_lost("G", "T", 1, offset) for offset in (11, 20, 21)] == [False, False, True]
+    assert not table.is_lost("new", "T", 0, 11)
+    assert not table.is_lost("G", "T", 7, 11)
+    table.note_pull("G", "T", 0)
+    table.note_pull("G", "T", 0)
+    assert not table.is_lost("G", "T", 0, 11)
+    assert table.is_lost("G", "T", 1, 21)
+    table.remove_group("H")
+    assert not table.is_lost("H", "T", 0, 11)
+    table.note_pull("G", "T", 1)
+    table.note_pull("I", "T", 0)
+    table.note_pull("I", "T", 1)
+    table.remove_topic("T")
+    assert table._room.taken == 0

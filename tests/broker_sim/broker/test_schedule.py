@@ -49,7 +49,10 @@ class Setup:
         self.store = MessageStore(self.storage, self.config.store, on_arrival=self.arrived)
         self.levels = DelayLevels(self.config.store.message_delay_level)
         self.offsets = DelayOffsetTable(self.config, self.storage)
-        self.schedule = ScheduleService(self.store, self.levels, self.offsets, self.commit)
+        self.queues: dict[str, int] = {}
+        self.schedule = ScheduleService(
+            self.store, self.levels, self.offsets, self.commit, queues_read=lambda topic: self.queues.get(topic, 0)
+        )
         self.arrivals: list[tuple[str, float]] = []
         self.store.load()
         self.schedule.load()
@@ -371,3 +374,13 @@ async def test_times_that_stand_in_the_extension_of_the_queue(autojump_clock: Mo
         assert len(after.messages()) == 1
         await trio.sleep(10)
         assert len(after.messages()) == 2
+
+
+async def test_a_message_for_a_queue_that_is_gone_goes_to_one_that_is_read(autojump_clock: MockClock) -> None:
+    setup = Setup()
+    setup.queues["T"] = 2
+    async with setup.serving():
+        setup.send(1, queue_id=1, body=b"there")
+        setup.send(1, queue_id=5, body=b"gone")
+        await trio.sleep(2)
+    assert [body for body, _ in setup.messages(queue_id=1)] == [b"there", b"gone"]

@@ -280,3 +280,16 @@ async def test_DL1_a_consumer_that_waits_gets_a_delayed_message_when_it_is_due(a
         answer = await client.pull("T", 0, 1, sys_flag=SUSPEND | SUBSCRIPTION)
         assert bodies(answer) == [b"late"]
         assert trio.current_time() - start == pytest.approx(5, abs=0.1)
+
+
+# --- a topic with fewer queues ---------------------------------------------------------------------------
+
+
+async def test_RT1_it_goes_to_a_queue_that_the_retry_topic_has(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        original = await first(broker, client)  # the heartbeat has made the retry topic, with one queue
+        broker.groups.put(SubscriptionGroupConfig(group_name="g", retry_queue_nums=100))
+        for _ in range(10):
+            assert (await give_back(client, original, 1)).code == 0
+        await trio.sleep(2)
+        assert [message.properties["REAL_QID"] for message in messages(broker, RETRY)] == ["0"] * 10

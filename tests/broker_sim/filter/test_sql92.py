@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.filter.errors import EvaluationError, FilterExpressionError
 from rocketpy_broker_sim.filter.expression import MOST_CHARACTERS, Compiler
+from tests.pace import slowness
 from tests.vectors import java_cases, sql92_property_sets
 
 COMPILER = Compiler()
@@ -123,6 +125,31 @@ def test_F3_contains_finds_what_python_finds(size: int) -> None:
     assert contains({"a": "-" * (size - 2) + "x\0"}) is True
 
 
+@pytest.mark.parametrize("size", [2_000, 5_000, 29_000])
+def test_threat_A10_a_crafted_text_is_searched_in_linear_time(size: int) -> None:
+    wanted = "x" * (size // 2)
+    crafted = (wanted[1:] + "-" + wanted[1:])[:size].ljust(size, "-")
+    evaluate = COMPILER.compile(f"a CONTAINS '{wanted}'").evaluate
+    best = 9.9
+    for _ in range(20):
+        began = time.thread_time()
+        assert evaluate({"a": crafted}) is False
+        best = min(best, time.thread_time() - began)
+    assert best / slowness() < 0.00006
+
+
+@pytest.mark.parametrize("crafted", [b"a\x01\x02" * 10_000, b"a\x01\x02b\x011\x02" * 4_000])
+def test_threat_A10_crafted_properties_are_looked_through_in_linear_time(crafted: bytes) -> None:
+    matches_ = COMPILER.compile("a = 1").matches
+    assert matches_(b"a\x011\x02" + crafted)
+    best = 9.9
+    for _ in range(20):
+        began = time.thread_time()
+        assert not matches_(crafted)
+        best = min(best, time.thread_time() - began)
+    assert best / slowness() < 0.0005
+
+
 def test_F3_two_properties_are_compared_as_numbers() -> None:
     for one, other, wanted in (("1", "2", True), ("-0.0", "0.0", True), ("0", "0.0", False), ("NaN", "NaN", False)):
         assert evaluated("a < b", {"a": one, "b": other}) is wanted, (one, other)
@@ -193,6 +220,9 @@ def test_threat_A10_deep_and_long_expressions_are_refused_or_cheap() -> None:
     for hostile in ("NOT " * 4000 + "a", "a = 1" + " = TRUE" * 100, "a = 1 OR " * 1000 + "a", "-" * 300 + "1 IS NULL"):
         with pytest.raises(FilterExpressionError):
             COMPILER.compile(hostile)
+    for sign in ("-", "NOT "):  # too many are refused before the last of them, with which all are put together
+        with pytest.raises(FilterExpressionError, match=f"at character {5 + 256 * len(sign)}: .* 256 operators"):
+            COMPILER.compile("a > " + sign * 4000 + "1")
     for begun in ("'" * 16001, "/*" * 8000, "a = '" + "''" * 8000):
         with pytest.raises(FilterExpressionError):
             COMPILER.compile(begun)
@@ -212,7 +242,7 @@ def test_expressions_are_compiled_once_and_the_oldest_are_forgotten() -> None:
 
 def test_expressions_are_compiled_in_steps() -> None:
     steps = list(Compiler().compile_steps(" OR ".join(f"a = {number}" for number in range(100))))
-    assert len(steps) == 6  # 399 tokens
+    assert len(steps) == 24  # 399 tokens
 
 
 # --- any input ----------------------------------------------------------------------------------------
