@@ -111,6 +111,15 @@ SURFACE_BARS = (
 """Of sending from trio, from threads and from asyncio."""
 
 
+PRODUCER_BARS = (
+    _surface("linger, 4,096 outstanding, to Java's autoBatch", "linger-soon", 0.6, "java-auto-batch", "auto-batch"),
+    _surface("the same on trio, 4,096 tasks", "linger-trio", 0.6, "java-auto-batch", "auto-batch"),
+    _surface("the same on asyncio, 4,096 tasks", "linger-aio", 0.6, "java-auto-batch", "auto-batch"),
+    _surface("64 threads with linger, to 64 without", "linger-threads-64", 1.0, "threads-64", "auto-threads-64"),
+)
+"""Of messages that wait for company."""
+
+
 def _consumer(title: str, row: str, limit: float, over: str, shape: str = "") -> Bar:
     """A way to consume what waits, held to another way in the same run."""
     return Bar(
@@ -147,6 +156,7 @@ CONSUMER_BARS = (
 
 BARS = (
     *SURFACE_BARS,
+    *PRODUCER_BARS,
     *CONSUMER_BARS,
     _work("send, 64 in flight: trio, to the raw loop", "trio-64", 0.50, "raw-64", "64"),
     Bar(

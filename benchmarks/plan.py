@@ -8,7 +8,16 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import consuming, holding, lifecycle, raw, starting
-from benchmarks.bars import BARS, CONSUMER_BARS, CONSUMER_ROUNDS, PEERS, SURFACE_BARS, SURFACE_ROUNDS, Bar
+from benchmarks.bars import (
+    BARS,
+    CONSUMER_BARS,
+    CONSUMER_ROUNDS,
+    PEERS,
+    PRODUCER_BARS,
+    SURFACE_BARS,
+    SURFACE_ROUNDS,
+    Bar,
+)
 from benchmarks.measure import SEND_TOPIC, Ground, Measure, Row, task_of
 from benchmarks.peers.work import works
 from benchmarks.processes import Child
@@ -22,7 +31,13 @@ SURFACES = "surfaces"
 """On the command line, for every row that the bars of sending from trio, threads and asyncio speak of."""
 CONSUMER = "consumer"
 """The same for those of consuming what waits."""
-GROUPS: Mapping[str, tuple[Bar, ...]] = {SURFACES: SURFACE_BARS, CONSUMER: CONSUMER_BARS}
+PRODUCER = "producer"
+"""The same for those of what else producers do."""
+GROUPS: Mapping[str, tuple[Bar, ...]] = {
+    SURFACES: SURFACE_BARS,
+    CONSUMER: CONSUMER_BARS,
+    PRODUCER: PRODUCER_BARS,
+}
 WAITING = 700_000
 """Messages of 1 KiB that wait for each row of the group `CONSUMER`: enough for several seconds of consuming."""
 HELD = Measure((holding.ROW,), holding.measure)
@@ -165,7 +180,7 @@ def _of_group(group: str) -> set[str]:
 def rounds_for(names: Iterable[str]) -> int:
     """How many are taken where nobody says."""
     wanted = set(names)
-    asked = {SURFACES: SURFACE_ROUNDS, CONSUMER: CONSUMER_ROUNDS}
+    asked = {SURFACES: SURFACE_ROUNDS, CONSUMER: CONSUMER_ROUNDS, PRODUCER: SURFACE_ROUNDS}
     return max((rounds for group, rounds in asked.items() if group in wanted), default=ROUNDS)
 
 

@@ -20,6 +20,7 @@ _MODULES = {
     "send_soon_64": ("send-soon-64",),
     "threads": ("threads-64", "threads-8"),
     "send_soon": ("send-soon",),
+    "linger": ("linger-soon", "linger-trio", "linger-aio", "linger-threads-64"),
     "oneway": ("oneway",),
     "batches": ("batch",),
     "consume": ("consume",),

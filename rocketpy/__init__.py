@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         QueueLockedError,
         QueueNotAssignedError,
         RemoteProtocolError,
+        ReplyTimeoutError,
         RequestCodeNotSupportedError,
         RequestTimeoutError,
         RocketMQError,
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
         TransportError,
     )
     from rocketpy.message import Message, MessageExt, MessageQueue
+    from rocketpy.message.reply import create_reply_message
     from rocketpy.producer import Producer, TransactionProducer
     from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.results import (
@@ -163,6 +165,7 @@ __all__ = [
     "QueueNotAssignedError",
     "QueueStatus",
     "RemoteProtocolError",
+    "ReplyTimeoutError",
     "RequestCodeNotSupportedError",
     "RequestTimeoutError",
     "RetryLater",
@@ -194,6 +197,7 @@ __all__ = [
     "__version__",
     "by_hash",
     "by_random",
+    "create_reply_message",
     "decode_offset_message_id",
     "decode_unique_id",
     "replay_dead_letters",
@@ -230,6 +234,7 @@ _HOMES = {
         "AllocateRequest",
     ),
     "rocketpy.message": ("Message", "MessageExt", "MessageQueue"),
+    "rocketpy.message.reply": ("create_reply_message",),
     "rocketpy.producer": ("Producer", "TransactionProducer"),
     "rocketpy.producer.checks": ("ChecksStatistics",),
     "rocketpy.results": (

@@ -190,7 +190,7 @@ def test_names_choose_what_is_compared():
 def test_what_is_the_same_for_every_tree_is_refused_by_name(name: str):
     with pytest.raises(
         BenchmarkError,
-        match=rf"can be compared by {name}; they can by: trio-one.*surfaces, consumer, servers, spark-sink",
+        match=rf"can be compared by {name}; they can by: trio-one.*surfaces, consumer, producer, servers, spark-sink",
     ):
         chosen([name])
 

@@ -64,6 +64,7 @@ FACADE = {
     "TransactionSendResult",
     "ChecksStatistics",
     "LocalTransactionState",
+    "create_reply_message",
     "replay_dead_letters",
 }
 """What the blocking and the asyncio surface export."""
@@ -129,6 +130,7 @@ PUBLIC: dict[str, set[str]] = {
         "QueueLockedError",
         "QueueNotAssignedError",
         "RemoteProtocolError",
+        "ReplyTimeoutError",
         "RequestCodeNotSupportedError",
         "RequestTimeoutError",
         "RetryLater",
@@ -161,6 +163,7 @@ PUBLIC: dict[str, set[str]] = {
         "__version__",
         "by_hash",
         "by_random",
+        "create_reply_message",
         "decode_offset_message_id",
         "decode_unique_id",
         "replay_dead_letters",
@@ -272,8 +275,8 @@ def test_a_type_that_is_not_exported_is_found(monkeypatch: pytest.MonkeyPatch) -
 # What only a client, or a surface built on top, calls.
 INTERNAL = {
     "Producer": {
-        "check_open", "checked_timeout", "client_closing", "ensure_route", "on_route_changed", "prepare_many",
-        "start_send",
+        "ask", "check_open", "checked_timeout", "client_closing", "ensure_route", "on_route_changed", "prepare_many",
+        "prepare_request", "start_send",
     },
     "PushConsumer": {
         "adopt", "check_crash", "check_may_commit", "client_closing", "consumer_data", "driven", "in_listener",
@@ -290,7 +293,7 @@ INTERNAL = {
         "unregister_producer",
     },
 }  # fmt: skip
-BLOCKING_ONLY = {"start", "close", "send_soon"}
+BLOCKING_ONLY = {"start", "close", "send_soon", "request_soon"}
 """The exceptions: blocking code may have no block to open and close things in, and no task to await a send in."""
 ASYNCIO_ONLY = {"start", "aclose"}
 """Tasks that open and close may be different ones there, which trio's nurseries do not allow."""

@@ -58,6 +58,7 @@ HELPERS = {
     "kill/campaign.py": "kills real processes after given seconds",
     "kill/consuming.py": "tries again to reach a process that was killed",
     "kill/producing.py": "sends at a pace to a process that is killed",
+    "kill/transacting.py": "sends in transactions at a pace to a process that is killed",
     "kill/timing.py": "sends messages for moments of a real clock to a process that is killed",
     "matrix/cases.py": "lets bounds of the public interface pass: blocking code and asyncio have no virtual clock",
     "matrix/futures.py": "lets bounds of futures pass, which threads wait for",

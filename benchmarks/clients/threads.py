@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import rocketpy.sync
 from benchmarks.budget import Meter, Tickets
@@ -15,9 +16,10 @@ from benchmarks.task import Outcome, Shape, Task
 READY_WITHIN = 60.0
 
 
-def measure(threads: int, task: Task) -> Outcome:
+def measure(threads: int, task: Task, *, linger: float | None = None) -> Outcome:
     """Every thread sends and waits for its answer; none begins before all are warm."""
     meter = Meter(task.server_pid)
+    settings: dict[str, Any] = {} if linger is None else {"linger": linger}  # other trees may not have it
 
     def begin() -> None:
         meter.start()
@@ -33,7 +35,7 @@ def measure(threads: int, task: Task) -> Outcome:
             raise
         return keep_sending(producer, task.topic, Tickets(task.budget.share(number, threads)))
 
-    with rocketpy.sync.Producer("bench_threads", namesrv=task.namesrv) as producer:
+    with rocketpy.sync.Producer("bench_threads", namesrv=task.namesrv, **settings) as producer:
         with ThreadPoolExecutor(threads) as pool:
             under_way = [pool.submit(work, number) for number in range(threads)]
             times = [time for each in under_way for time in each.result()]

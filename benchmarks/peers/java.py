@@ -20,6 +20,8 @@ SHAPES = (
     "hot-64",
     "hot-8",
     "batch",
+    "auto-batch",
+    "auto-threads-64",
     "consume",
     "new-consume",
     "orderly",

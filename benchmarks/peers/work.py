@@ -87,6 +87,8 @@ def works() -> tuple[Work, ...]:
         Work("threads-8", "send, 8 threads", "threads-8", "raw-64", fresh=FRESH_SENDS),
         Work("hot-8", "send, 8 threads, compiled for long", "threads-8", "raw-64"),
         Work("batch", "batches of 100", "batch", "raw-batch"),
+        Work("auto-batch", "autoBatch, 4,096 outstanding", "linger-soon", "raw-batch", fresh=FRESH_SENDS),
+        Work("auto-threads-64", "autoBatch, 64 threads", "linger-threads-64", "raw-64", fresh=FRESH_SENDS),
         Work("consume", "push consume 1 KiB", "consume-async", "raw-consume"),
         Work("new-consume", "push consume 1 KiB, new JVM", "consume-async", "raw-consume", fresh=FRESH_SENDS),
         Work(

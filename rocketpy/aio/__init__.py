@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         AllocateRequest,
     )
     from rocketpy.message import Message, MessageExt, MessageQueue
+    from rocketpy.message.reply import create_reply_message
     from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
@@ -106,6 +107,7 @@ __all__ = [
     "TransactionProducer",
     "TransactionProducerConfig",
     "TransactionSendResult",
+    "create_reply_message",
     "replay_dead_letters",
 ]
 

@@ -51,6 +51,8 @@ class DirectSends:
         """The producer is open: data connections are made from now on."""
         self.outside = self._producer.outside  # another one after a start that failed
         self.outside.client.data_links.attach(self._make, self._bridge.portal.post)
+        if self.outside.accumulator is not None:
+            self.outside.accumulator.attach(self._bridge.portal.post)
 
     # --- making connections ----------------------------------------------------------------------------
 

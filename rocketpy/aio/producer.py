@@ -8,20 +8,22 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from rocketpy.aio.bridge import Bridge
+from rocketpy.aio.company import LoopSends
 from rocketpy.aio.direct import DirectSends
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
-from rocketpy.producer.choosing import choice_of, fixed
+from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks_async
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 
 if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
-    from rocketpy.message import Message, MessageQueue
+    from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.producer.outside import Terms
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
@@ -52,6 +54,7 @@ class Producer(Lifetime[TrioProducer]):
         bridge.what, bridge.client = f"producer {inner.config.group}", inner.client
         super().__init__(inner, bridge, needs=client)
         self._direct = DirectSends(inner, self._bridge)
+        self._company = LoopSends(self._bridge)
 
     def _make_inner(self, group: str | None, bridge: Bridge, **arguments: Any) -> TrioProducer:
         """The producer behind this one."""
@@ -83,6 +86,9 @@ class Producer(Lifetime[TrioProducer]):
             bridge.check()
             direct.outside.stop_accepting()
             try:
+                if direct.outside.accumulator is not None:
+                    direct.outside.accumulator.hurry()
+                await self._company.wait_idle()
                 await direct.wait_idle()
             except BaseException as cancelled:
                 await super()._close(cancelled)
@@ -106,6 +112,11 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._bridge.check()
         direct, config = self._direct, self._inner.config
+        if (head := direct.outside.head(message)) is not None:
+            seconds = self._inner.checked_timeout(timeout)
+            chosen = await self._queue_of(message, queue, selector, arg, seconds)
+            retries = config.retry_times_when_send_failed
+            return await self._company.send(direct.outside, message, head, chosen, seconds, retries)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:
@@ -115,6 +126,25 @@ class Producer(Lifetime[TrioProducer]):
         if terms.key is None:
             return await direct.send(outgoing, terms)
         return await direct.send_in_turn(outgoing, terms)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> MessageExt:
+        """Send a message and wait for the reply of the consumer that gets it. See `rocketpy.Producer.request`.
+
+        The selector is called in the loop of the caller.
+        """
+        self._bridge.check()
+        inner, retries = self._inner, self._inner.config.retry_times_when_send_failed
+        asked = inner.prepare_request(message, timeout)
+        terms = await self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries)
+        return await self._bridge.call(inner.ask, asked, terms.choice, retries)
 
     async def _chosen(
         self,
@@ -126,15 +156,33 @@ class Producer(Lifetime[TrioProducer]):
         retries: int,
     ) -> Terms:
         """The terms of a send whose queue the caller chooses; the selector is asked here."""
-        outside, message = self._direct.outside, outgoing.message
+        message = outgoing.message
         choice = choice_of(message, queue, selector, arg)
-        terms = outside.terms(outgoing, choice, seconds, retries)
+        terms = self._direct.outside.terms(outgoing, choice, seconds, retries)
         if selector is not None and choice is not None:
-            info = outside.client.routes.publish_info(message.topic)
-            if info is None:
-                info = await self._bridge.call(outside.ensure_route, message.topic, timeout=seconds)
-            terms.choice = fixed(message, choice(info))
+            terms.choice = fixed(message, choice(await self._route_of(message.topic, seconds)))
         return terms
+
+    async def _queue_of(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: Any,
+        seconds: float,
+    ) -> MessageQueue | None:
+        """The queue that the caller chooses, None for any; the selector is asked here."""
+        choice = choice_of(message, queue, selector, arg)
+        if choice is None or isinstance(choice, Fixed):
+            return None if choice is None else choice.queue
+        return fixed(message, choice(await self._route_of(message.topic, seconds))).queue
+
+    async def _route_of(self, topic: str, seconds: float) -> TopicPublishInfo:
+        outside = self._direct.outside
+        info = outside.client.routes.publish_info(topic)
+        if info is None:
+            info = await self._bridge.call(outside.ensure_route, topic, timeout=seconds)
+        return info
 
     async def send_oneway(
         self,

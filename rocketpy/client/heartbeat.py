@@ -6,7 +6,7 @@ so a new connection needs a heartbeat too. Plays the part of sendHeartbeatToAllB
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -29,7 +29,8 @@ logger = get_logger(__name__)
 
 AGAIN_AFTER = 3.0
 """Seconds until a client that brokers must know sends a heartbeat again to one that did not answer. Such a broker may
-not know this member, and then leaves it out when it tells others who is in the group, or asks about transactions."""
+not know this member, and then leaves it out when it tells others who is in the group, asks about transactions, or
+pushes a reply."""
 
 
 class Heartbeats:
@@ -42,6 +43,8 @@ class Heartbeats:
         client_id: the client's id.
         interval: seconds between two rounds.
         timeout: seconds that a broker gets to answer.
+        is_urgent: returns whether brokers that do not answer get another heartbeat soon; if None, while a role needs to
+            be known.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Heartbeats:
         *,
         interval: float,
         timeout: float,
+        is_urgent: Callable[[], object] | None = None,
     ) -> None:
         self.versions: dict[str, int] = {}
         """By address, the version of each broker that answered."""
@@ -62,12 +66,14 @@ class Heartbeats:
         self._client_id = client_id
         self._interval = interval
         self._timeout = timeout
+        self._is_urgent = is_urgent or (lambda: roles.are_needed)
         self.answering: set[str] = set()
         """The addresses of brokers that answered the last heartbeat sent to them."""
         self._failing: set[str] = set()
         self._seldom = Seldom(logger, clock=trio.current_time)
         self._greeting: set[str] = set()
         self._wanted = trio.Event()
+        self._round_ended = trio.Event()
 
     def send_soon(self) -> None:
         """Send heartbeats at once, because something has changed. Several calls lead to one round."""
@@ -83,7 +89,7 @@ class Heartbeats:
         next_round = trio.current_time() + self._interval
         while True:
             deadline = next_round
-            if self._failing and self._roles.are_needed:
+            if self._failing and self._is_urgent():
                 deadline = min(deadline, trio.current_time() + AGAIN_AFTER)
             with trio.move_on_at(deadline) as waiting:
                 await self._wanted.wait()
@@ -92,7 +98,22 @@ class Heartbeats:
                 continue
             self._wanted = trio.Event()
             await self.send_all()
+            self._round_ended.set()
+            self._round_ended = trio.Event()
             next_round = trio.current_time() + self._interval
+
+    def are_told(self, addresses: Iterable[str]) -> bool:
+        """Whether each of these brokers has answered a heartbeat over its connection, or failed to."""
+        return all(each in self.answering or each in self._failing for each in addresses)
+
+    async def tell(self, addresses: Iterable[str]) -> None:
+        """Have these brokers know the client before this returns, as far as they answer. While the service runs."""
+        wanted = list(addresses)
+        for _ in range(2):  # a round that is under way may have begun without them
+            if self.are_told(wanted):
+                return
+            self.send_soon()
+            await self._round_ended.wait()
 
     async def send_all(self) -> int:
         """Send a heartbeat to every broker, all at the same time. Returns how many answered; errors are logged."""

@@ -25,6 +25,7 @@ from rocketpy.client.heartbeat import Heartbeats
 from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.name_server import NameServers
 from rocketpy.client.reopening import Reopenable
+from rocketpy.client.requests import Requests
 from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
 from rocketpy.client.routing import RouteTable
 from rocketpy.config import ClientConfig
@@ -73,6 +74,7 @@ class MQClientInstance(Reopenable):
         self.client_id = new_client_id(self.config, self.network.local_ip())
         self.roles = RoleTable()
         self.callbacks = callbacks(self.roles)
+        self.requests = Requests(self.callbacks)
         self.pool = ConnectionPool(
             self.network,
             handler=self.callbacks,
@@ -98,6 +100,7 @@ class MQClientInstance(Reopenable):
             self.client_id,
             interval=self.config.heartbeat_broker_interval,
             timeout=self.config.request_timeout,
+            is_urgent=self._is_waited_for,
         )
         self.crash: ServiceCrashedError | None = None
         """The bug in one of its services that ended the client, None if none did."""
@@ -159,6 +162,7 @@ class MQClientInstance(Reopenable):
             if not self._lifecycle.crossed_fork:
                 for role in self.roles:
                     role.client_closing()
+                self.requests.end()
                 with trio.CancelScope(deadline=trio.current_time() + self.config.close_timeout, shield=True):
                     await self._leave_all()
         finally:
@@ -306,12 +310,18 @@ class MQClientInstance(Reopenable):
             connection.add_close_callback(self._disconnected)
 
     def _disconnected(self, connection: Connection) -> None:
-        """Reconnect with a heartbeat: the broker tells other members to take over the queues of a lost client.
+        """Reconnect with a heartbeat, if brokers must know this client.
 
-        Nor does it ask a client about transactions whose connection is gone.
+        A broker tells other members to take over the queues of a lost client, does not ask it about transactions, and
+        cannot push replies to it.
         """
-        if self.roles.are_needed and connection.address in self._addresses:
+        self.heartbeats.answering.discard(connection.address)
+        if self._is_waited_for() and connection.address in self._addresses:
             self.heartbeats.send_soon()
+
+    def _is_waited_for(self) -> bool:
+        """Whether brokers have something to tell this client at any time."""
+        return self.roles.are_needed or len(self.requests) > 0
 
     def _route_changed(self, topic: str) -> None:
         addresses = self._known_addresses()

@@ -15,6 +15,7 @@ import attrs
 
 from rocketpy.errors import ConfigError
 from rocketpy.message import Message, MessageQueue, PropertyName
+from rocketpy.message.reply import REPLY, Reply
 from rocketpy.wire.batch import check_batch, encode_batch
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.compression import compress, compression_flag
@@ -29,7 +30,10 @@ __all__ = ["Outgoing", "Preparer"]
 
 _MAX_KNOWN_TOPICS = 10_000
 _TIMES = frozenset({PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELIVER_MS})
+_CHOOSING = frozenset({PropertyName.SHARDING_KEY, PropertyName.MESSAGE_TYPE})
+"""What a message has that does not leave its queue to us, or is a reply."""
 _SEND, _SEND_BATCH = int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE)
+_SEND_REPLY = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 """As plain numbers: members of an enumeration are slow to look up and to hash."""
 
 
@@ -58,6 +62,8 @@ class Outgoing:
     """The queue whose turn it was when there was no connection: the message keeps it, so that none is left out."""
     is_plain: bool = False
     """Whether it is a message that may go to any queue, with nothing to be looked at: nearly every one is."""
+    is_reply: bool = False
+    """Whether it answers a request, so that the broker pushes it to the client that asked."""
 
     @property
     def topic(self) -> str:
@@ -109,7 +115,21 @@ class Preparer:
             outgoing.is_plain = plain
         if timed:
             outgoing.timed = True
+        if not plain and properties.get(PropertyName.MESSAGE_TYPE) == REPLY:
+            _make_reply(outgoing)
         return outgoing
+
+    def check(self, message: Message) -> None:
+        """Check a message.
+
+        Raises:
+            ConfigError: it may not be sent; the text says what is wrong.
+        """
+        self._check(message)
+
+    def take_ids(self, count: int) -> list[str]:
+        """Unique ids for so many messages."""
+        return self._unique_ids.take(count)
 
     def _compress(self, body: bytes) -> tuple[bytes, int]:
         """The body as it travels, and what the flags say of it."""
@@ -127,7 +147,7 @@ class Preparer:
         """
         text = encode_properties(properties, refuse_separators=True)
         timed = PropertyName.DELAY not in properties and not _TIMES.isdisjoint(properties)
-        plain = not timed and PropertyName.SHARDING_KEY not in properties
+        plain = not timed and _CHOOSING.isdisjoint(properties)
         self._encoded = properties.copy(), text, timed, plain  # replaced as a whole: other threads read it
         return text, timed, plain
 
@@ -150,7 +170,7 @@ class Preparer:
         if len(body) > self._config.max_message_size:
             raise ConfigError(
                 f"the {len(messages)} messages make a batch of {len(body)} bytes, the limit is "
-                f"{self._config.max_message_size}: send fewer at once"
+                f"{self._config.max_message_size}: send fewer at once, or use send_many, which splits them by size"
             )
         first = messages[0]
         text = encode_properties({PropertyName.WAIT: first.properties.get(PropertyName.WAIT, "true")})
@@ -221,3 +241,11 @@ def _move_reconsume_times(outgoing: Outgoing) -> None:
     outgoing.reconsume_times = int(times) if times is not None else 0
     outgoing.max_reconsume_times = int(maximum) if maximum is not None else None
     outgoing.has_counts = outgoing.reconsume_times != 0 or maximum is not None
+
+
+def _make_reply(outgoing: Outgoing) -> None:
+    """A reply has a request code of its own, and goes first to the broker that knows the client which asked."""
+    message = outgoing.message
+    outgoing.code, outgoing.is_reply = _SEND_REPLY, True
+    if isinstance(message, Reply):
+        outgoing.chosen = MessageQueue(message.topic, message.broker_name, 0)

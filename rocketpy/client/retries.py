@@ -38,6 +38,8 @@ class SendKind(Enum):
     QUEUE = "a queue that was given or selected"
     FRAME = "a frame of send_many with sharding keys"
     """The frames of one queue keep their order."""
+    REPLY = "a reply to a request"
+    """Any broker that knows the client which asked will do."""
     ONEWAY = "one-way"
     """Nobody asks what becomes of it."""
 
@@ -87,6 +89,7 @@ TABLE: Final[dict[SendKind, dict[Failure, Again]]] = {
     SendKind.KEYED: _row(_SAME, _NO),
     SendKind.QUEUE: _row(_SAME, _NO),
     SendKind.FRAME: _row(_SAME, _NO),
+    SendKind.REPLY: _row(_ELSEWHERE, _ELSEWHERE),
     SendKind.ONEWAY: _row(_ELSEWHERE, _NO),
 }
 """What follows which failure. What may be stored already goes again only where any order will do: it may then be stored
@@ -152,5 +155,7 @@ def decide(kind: SendKind, error: BaseException, *, failures: int, others: bool,
     if again is _NO:
         return None
     stays = again is _SAME or not others
+    if stays and kind is SendKind.REPLY and failure is Failure.UNKNOWN:
+        return None  # it was pushed, or the broker does not know the client which asked
     pause = _moment.after(failures) if stays and failure in _PAUSE else 0.0
     return Then(again, pause, stays and failure in _ASK_AGAIN)

@@ -58,6 +58,8 @@ async def send(core: SendCore, outgoing: Outgoing, choice: Choice | None, tries:
     kind, key = _PLAIN, None
     if choice is not None:
         kind = _QUEUE
+    elif outgoing.is_reply:
+        kind = SendKind.REPLY
     elif (sharding_key := outgoing.message.properties.get(_SHARDING_KEY)) is not None:
         kind, key = _KEYED, (outgoing.message.topic, sharding_key)
         if not core.order.try_take(key):

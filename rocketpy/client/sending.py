@@ -188,7 +188,7 @@ class SendCore:
             return None
         connection = nowait(address)
         if connection is None or (outgoing.timed and not self.times.are_known_at(address)):
-            outgoing.chosen = queue if outgoing.is_plain else None
+            outgoing.chosen = queue if outgoing.is_plain or outgoing.is_reply else None
             return None
         attempt = self.make_try(outgoing, queue, broker_name, address, connection, started)
         attempt.others = info.several_brokers
@@ -252,6 +252,8 @@ class SendCore:
         """What kind of send this is, by what it leaves to us."""
         if choice is not None:
             return SendKind.QUEUE
+        if outgoing.is_reply:
+            return SendKind.REPLY
         return SendKind.KEYED if _SHARDING_KEY in outgoing.message.properties else SendKind.PLAIN
 
     def choose(
@@ -473,6 +475,6 @@ class SendCore:
         longest = self.config.send_msg_max_timeout_per_request
         if longest is not None:
             return min(deadline, started + longest)
-        if left > 1 and others and kind is _PLAIN:
+        if left > 1 and others and (kind is _PLAIN or kind is SendKind.REPLY):
             return started + (deadline - started) / 2
         return deadline

@@ -44,6 +44,7 @@ _REASONS = {
         backPressureForAsyncSendNumInsideAdjust backPressureForAsyncSendNumLock
         backPressureForAsyncSendSizeInsideAdjust backPressureForAsyncSendSizeLock defaultMQProducerImpl
         defaultLitePullConsumerImpl defaultMQPullConsumerImpl defaultMQPushConsumerImpl log logger namespaceInitialized
+        produceAccumulator
     """,
     "there is no message trace": """
         accessChannel customizedTraceTopic enableMsgTrace enableTrace traceDispatcher traceMsgBatchNum traceTopic
@@ -68,9 +69,7 @@ _REASONS = {
         transactionCheckListener transactionListener
     """,
     "check_thread_pool_max_size workers are there from the start": "checkThreadPoolMinSize executorService",
-    "messages are sent in batches if a list is passed, never by waiting for more": """
-        autoBatch batchMaxBytes batchMaxDelayMs produceAccumulator totalBatchMaxBytes
-    """,
+    "on when linger is set": "autoBatch",
     "back-pressure is always on": "enableBackpressureForAsyncMode",
     "compressType selects it": "compressor",
     "as many listeners run as there is work for, up to consume_thread_max": """
@@ -111,6 +110,9 @@ OTHER_DEFAULTS: Mapping[str, str] = {
     "allocateMessageQueueStrategy": "the same strategy, by name",
     "awaitTerminationMillisWhenShutdown": "listeners get 10 s to finish; Java does not wait for them",
     "backPressureForAsyncSendNum": "1024, as in later releases: 10,000 waiting messages gain nothing",
+    "batchMaxBytes": "32 KiB, which is what Java's -1 stands for",
+    "batchMaxDelayMs": "None, which is off; Java's -1 stands for 10 ms, and autoBatch is off",
+    "totalBatchMaxBytes": "32 MiB, which is what Java's -1 stands for",
     "checkThreadPoolMaxSize": "4, so that one checker that takes long does not hold up all others",
     "clientIP": "looked up when a client starts",
     "consumeTimestamp": "counted from when a consumer starts, not from when its settings are made",

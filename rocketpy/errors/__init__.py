@@ -70,6 +70,7 @@ __all__ = [
     "QueueLockedError",
     "QueueNotAssignedError",
     "RemoteProtocolError",
+    "ReplyTimeoutError",
     "RequestCodeNotSupportedError",
     "RequestTimeoutError",
     "RocketMQError",
@@ -189,6 +190,20 @@ class RequestTimeoutError(RocketMQError, TimeoutError):
         super().__init__(message)
         self.address = address
         self.timeout = timeout
+
+
+class ReplyTimeoutError(RequestTimeoutError):
+    """No reply to a request came in time. The request was sent; whether a consumer has got it is unknown.
+
+    Attributes:
+        correlation_id: The name of the request, which a late reply carries.
+    """
+
+    retriable = False
+
+    def __init__(self, message: str, *, timeout: float | None = None, correlation_id: str = "") -> None:
+        super().__init__(message, timeout=timeout)
+        self.correlation_id = correlation_id
 
 
 # --- what the bytes say ------------------------------------------------------------------------------

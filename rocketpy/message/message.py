@@ -34,7 +34,7 @@ class Message(PropertyAccessors):
         topic: Where it goes.
         body: The payload, at least one byte.
         tags: One tag, for filtering by consumers.
-        keys: Business keys for finding the message again, or one string of keys with spaces between.
+        keys: Business keys for finding the message again, or one of them as text; none has white space in it.
         properties: More names and values, all text.
         sharding_key: Messages with equal sharding keys go to one queue, in the order they are sent.
         delay_level: One of the broker's delay levels, 1 to 18; 0 is none.
@@ -128,13 +128,21 @@ def _checked_text(what: str, text: object) -> str:
 
 def _joined_keys(keys: Iterable[str]) -> str:
     if isinstance(keys, str):
-        return _checked_text("keys", keys)
+        _checked_text("keys", keys)
+        if (parts := keys.split()) != [keys]:
+            raise ConfigError(
+                f"keys is {keys!r:.100}, and RocketMQ separates keys by spaces: give a list, keys={parts!r:.100}"
+            )
+        return keys
     if not isinstance(keys, Iterable):
         raise ConfigError(f"keys is of type {type(keys).__name__}: give a list of str")
     parts = [_checked_text("a key", key) for key in keys]
     for part in parts:
-        if KEY_SEPARATOR in part:
-            raise ConfigError(f"the key {part!r} contains a space, which separates keys: it would become several keys")
+        if part.split() != [part]:
+            raise ConfigError(
+                f"the key {part!r:.100} contains a space, which separates keys: it would become several keys; give them"
+                f" as keys={part.split()!r:.100}, or write it without white space"
+            )
     return KEY_SEPARATOR.join(parts)
 
 

@@ -18,10 +18,13 @@ LOOK = 0.5
 """Seconds between two looks."""
 
 
-def acquire(lock: threading.Lock) -> None:
-    """Acquire a lock, however long it takes."""
-    while not lock.acquire(timeout=LOOK):
-        pass  # handlers have been called
+def acquire(lock: threading.Lock, until: float | None = None) -> bool:
+    """Acquire a lock, however long it takes, or until a time on the monotonic clock; whether it is acquired."""
+    while not lock.acquire(timeout=LOOK if until is None else max(0.0, min(LOOK, until - monotonic()))):
+        # Handlers have been called.
+        if until is not None and monotonic() >= until:
+            return False
+    return True
 
 
 def wait(event: threading.Event, timeout: float | None = None) -> bool:

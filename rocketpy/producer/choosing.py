@@ -12,7 +12,24 @@ if TYPE_CHECKING:
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.sending import Choice
 
-__all__ = ["choice_of", "fixed"]
+__all__ = ["Fixed", "choice_of", "fixed"]
+
+
+class Fixed:
+    """Chooses one queue, whatever there is.
+
+    Attributes:
+        queue: That one.
+    """
+
+    __slots__ = ("queue",)
+
+    def __init__(self, queue: MessageQueue) -> None:
+        self.queue = queue
+
+    def __call__(self, info: TopicPublishInfo) -> MessageQueue:
+        """The queue."""
+        return self.queue
 
 
 def choice_of(message: Message, queue: MessageQueue | None, selector: QueueSelector | None, arg: Any) -> Choice | None:
@@ -33,7 +50,7 @@ def choice_of(message: Message, queue: MessageQueue | None, selector: QueueSelec
     return lambda info: select_by(chooser, info.queues, message, arg)
 
 
-def fixed(message: Message, queue: MessageQueue) -> Choice:
+def fixed(message: Message, queue: MessageQueue) -> Fixed:
     """This queue and no other.
 
     Raises:
@@ -43,8 +60,4 @@ def fixed(message: Message, queue: MessageQueue) -> Choice:
         raise ConfigError(f"queue must be a MessageQueue, not {queue!r:.100}")
     if queue.topic != message.topic:
         raise ConfigError(f"the message goes to {message.topic}, the queue belongs to {queue.topic}")
-
-    def choose(info: TopicPublishInfo) -> MessageQueue:
-        return queue
-
-    return choose
+    return Fixed(queue)

@@ -1,7 +1,8 @@
 """Which messages of `send_many` travel together: frames by topic, by wait_store_ok, and by queue of the sharding key.
 
-Pure: messages and positions go in, full frames come out. Messages that cannot travel with others (delayed ones, those
-to a retry topic, what is no message at all) are frames of one. Plays the part of ProduceAccumulator's aggregation.
+Pure: messages and positions go in, full frames come out. Messages that cannot travel with others (delayed ones,
+replies, those to a retry topic, what is no message at all) are frames of one. Plays the part of ProduceAccumulator's
+aggregation.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from rocketpy.wire.names import is_retry_topic
 __all__ = ["Former", "Frame", "is_sound"]
 
 _WAIT: Final = PropertyName.WAIT
-_DELAYS: Final = frozenset(
+_ALONE: Final = frozenset(
     {
         PropertyName.DELAY,
         PropertyName.TIMER_DELAY_MS,
         PropertyName.TIMER_DELAY_SEC,
         PropertyName.TIMER_DELIVER_MS,
+        PropertyName.MESSAGE_TYPE,
     }
 )
 _SHARDING_KEY: Final = PropertyName.SHARDING_KEY
-_SPECIAL: Final = _DELAYS | {_SHARDING_KEY}
+_SPECIAL: Final = _ALONE | {_SHARDING_KEY}
 """A message with none of these goes with any other of its topic."""
 
 _Key: TypeAlias = MessageQueue | tuple[str, str | None]
@@ -124,7 +126,7 @@ class Former:
         """
         if queue is None and (not is_sound(message) or _SHARDING_KEY in message.properties):
             return self._alone(message, position, queue)
-        if not _DELAYS.isdisjoint(message.properties):
+        if not _ALONE.isdisjoint(message.properties):
             return self._alone(message, position, queue)
         wait, body = message.properties.get(_WAIT), message.body
         size = len(body) if type(body) is bytes else 0

@@ -13,9 +13,12 @@ from rocketpy.client import send_drivers
 from rocketpy.client.lifecycle import State
 from rocketpy.client.send_oneway import send_oneway
 from rocketpy.message import PropertyName
+from rocketpy.producer.accumulator import Accumulator
+from rocketpy.producer.choosing import fixed
+from rocketpy.producer.items import Items
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     import trio
 
@@ -25,7 +28,8 @@ if TYPE_CHECKING:
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.sending import Choice, SendCore, Try
     from rocketpy.errors import RocketMQError
-    from rocketpy.message import Message
+    from rocketpy.message import Message, MessageQueue
+    from rocketpy.producer.items import Head
     from rocketpy.results import SendResult
 
 __all__ = ["Outside", "Terms"]
@@ -70,6 +74,8 @@ class Outside:
     Attributes:
         client: of the producer.
         core: what its tries share.
+        items: makes entries of messages that may wait for company.
+        accumulator: where they wait; None where none do.
     """
 
     def __init__(
@@ -88,10 +94,14 @@ class Outside:
         self._begun = begun
         self._ended = ended
         self._nursery: trio.Nursery | None = None
+        self.items = Items(core.config, preparer)
+        self.accumulator = None if core.config.linger is None else Accumulator(core, self, preparer.take_ids)
 
     def open(self, nursery: trio.Nursery) -> None:
         """Say where the rest of a send runs."""
         self._nursery = nursery
+        if self.accumulator is not None:
+            self.accumulator.start()
 
     def stop_accepting(self) -> None:
         """The producer closes: it takes no new messages."""
@@ -108,6 +118,13 @@ class Outside:
         """
         self._lifecycle.check_open()
         return self._preparer.one(message)
+
+    def head(self, message: Message) -> Head | None:
+        """Check a message that may wait for company; None when it must not, or when none do. Raises as `prepare`."""
+        if self.accumulator is None:
+            return None
+        self._lifecycle.check_open()
+        return self.items.head(message)
 
     def prepare_batch(self, messages: Sequence[Message]) -> Outgoing:
         """Check and encode what travels in one frame. Raises as `prepare`."""
@@ -194,6 +211,41 @@ class Outside:
             self._lifecycle.check_open()
         if self._nursery is None:
             raise AssertionError("an open producer has a nursery")
+        return self._nursery
+
+    # --- batches that fill by themselves ----------------------------------------------------------------
+
+    def start_batch(
+        self, outgoing: Outgoing, queue: MessageQueue | None, tries: int, timeout: float, done: send_drivers.Done
+    ) -> object:
+        """Begin to send a batch, to a queue or to any."""
+        return send_drivers.start_send(
+            self.core,
+            outgoing,
+            done,
+            nursery=self._home,
+            choice=None if queue is None else fixed(outgoing.message, queue),
+            tries=tries,
+            timeout=timeout,
+            in_order=queue is not None,
+        )
+
+    def start_soon(self, function: Callable[[], Awaitable[object]]) -> None:
+        """Run an async function in a task of the producer's."""
+        self._home.start_soon(function)
+
+    def note_begun(self) -> None:
+        """A batch is under way."""
+        self._begun()
+
+    def note_ended(self) -> None:
+        """It has ended."""
+        self._ended()
+
+    @property
+    def _home(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise AssertionError("a producer that was open has a nursery")
         return self._nursery
 
     async def send_oneway(self, outgoing: Outgoing, terms: Terms) -> None:

@@ -24,8 +24,10 @@ from rocketpy.config import ProducerConfig
 from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
 from rocketpy.producer.choosing import choice_of
+from rocketpy.producer.company import TaskSends
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
+from rocketpy.producer.requesting import Requesting
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
 
@@ -42,7 +44,7 @@ __all__ = ["Producer"]
 logger = get_logger(__name__)
 
 
-class Producer(Reopenable):
+class Producer(Requesting, Reopenable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.
@@ -88,7 +90,9 @@ class Producer(Reopenable):
         self.outside = self._for_outside()
 
     def _for_outside(self) -> Outside:
-        return Outside(self.client, self._core, self._preparer, self._lifecycle, self._one_more, self._one_less)
+        made = Outside(self.client, self._core, self._preparer, self._lifecycle, self._one_more, self._one_less)
+        self._company = None if made.accumulator is None else TaskSends(made, made.accumulator)
+        return made
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -160,11 +164,17 @@ class Producer(Reopenable):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """The first step of closing. One of the stack's, so that the others are taken when this one is cancelled."""
+        accumulator = self.outside.accumulator
         try:
+            if accumulator is not None:
+                accumulator.close()
             if error is None and self._under_way:
                 await self._idle.wait()
         finally:
+            if accumulator is not None:
+                accumulator.abandon()
             self._core.close()
+            self.client.requests.end(self)
 
     async def _say_goodbye(self) -> None:
         with trio.move_on_after(self.config.close_timeout, shield=True):
@@ -214,6 +224,10 @@ class Producer(Reopenable):
             SendError: several tries failed.
         """
         self._lifecycle.check_here()
+        if self._company is not None and (head := self.outside.head(message)) is not None:
+            choice = choice_of(message, queue, selector, arg)
+            retries = self.config.retry_times_when_send_failed
+            return await self._company.send(message, head, choice, self.checked_timeout(timeout), retries)
         outgoing = self._preparer.one(message)
         choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
         config = self.config

@@ -10,11 +10,12 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.client.peer_requests import PeerRequests
 from rocketpy.client.waiting import too_late_for
-from rocketpy.errors import ConfigError, RocketMQError
+from rocketpy.errors import ClientClosedError, ConfigError, RocketMQError
 from rocketpy.portal.waiting import wait
 from rocketpy.producer.pending import PendingResume, PendingSend
 from rocketpy.remoting.data.thread import ThreadConnection
@@ -58,6 +59,8 @@ class DirectSends:
         self.core = self.outside.core
         if hasattr(socket, "MSG_DONTWAIT") and hasattr(socket, "SO_RCVTIMEO"):
             self.outside.client.data_links.attach(self._make, home.post)
+        if self.outside.accumulator is not None:
+            self.outside.accumulator.attach(home.post)
 
     @property
     def is_ours(self) -> bool:
@@ -186,6 +189,9 @@ class DirectSends:
 
     def flush(self) -> None:
         """Write what has gathered: somebody is about to wait for it, or the process ends."""
+        if self.outside.accumulator is not None:
+            with suppress(ClientClosedError):  # the process ends, and what was dropped in has ended with the portal
+                self.outside.accumulator.hurry()
         self.home.nudge()
         for connection in self.outside.client.data_links.all():
             if not cast("ThreadConnection", connection).is_mine:

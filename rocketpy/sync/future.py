@@ -1,4 +1,4 @@
-"""The future of a `send_soon`: a `concurrent.futures.Future` whose callbacks run on a thread of their own.
+"""The future of a `send_soon` or a `request_soon`: a `concurrent.futures.Future` whose callbacks have their own thread.
 
 The thread that completes it reads the answers of everybody else, and users' code must not hold it up. The thread for
 callbacks is made when the first one is added, so only those who have callbacks pay for it. When the first one is due
@@ -14,13 +14,12 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from rocketpy.client.lifecycle import forks
 from rocketpy.errors import ClientClosedError
 from rocketpy.logs import get_logger
 from rocketpy.portal.waiting import LOOK, wait
-from rocketpy.results import SendResult
 
 if TYPE_CHECKING:
     from rocketpy.sync.unseen import Failure, Failures
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Callbacks", "SendFuture", "Surroundings"]
 
 logger = get_logger(__name__)
+
+T = TypeVar("T")
 
 _IDLE = 10.0
 """Seconds after which the thread ends when no callback is due and none can become due."""
@@ -169,8 +170,20 @@ class _Adding:
         self.is_expected = is_expected
 
 
-class SendFuture(Future[SendResult]):
-    """Holds what becomes of one message.
+_PENDING, _FINISHED = "PENDING", "FINISHED"
+"""States of a Future, as it spells them."""
+_WHEN_WANTED: dict[str, Callable[[], object]] = {
+    "_condition": threading.Condition,
+    "_waiters": list,
+    "_done_callbacks": list,
+}
+"""What a Future has from its beginning, and what costs more than all else of a send: made here when somebody waits."""
+
+
+class SendFuture(Future[T]):
+    """Holds what becomes of one message: the SendResult, or the reply to a request.
+
+    Most futures are asked once they are done, and by nobody before: these have neither a lock nor lists.
 
     Args:
         surroundings: of its producer.
@@ -178,25 +191,53 @@ class SendFuture(Future[SendResult]):
 
     # Of the class until they are another's: there may be very many futures, and few of them need one of these.
     _failure: Failure | None = None
-    _outcome: SendResult | None = None
     _looked_at = False
-    _completed = False
+    _is_wanted = False
+    _state = _PENDING
+    _result: T | None = None
+    _exception: BaseException | None = None
 
     def __init__(self, surroundings: Surroundings) -> None:
-        super().__init__()
+        # Without that of Future, which makes what `_WHEN_WANTED` has.
         self._surroundings = surroundings
 
-    def complete(self, outcome: SendResult | BaseException) -> None:
+    def __getattr__(self, name: str) -> Any:
+        """Make what is missing; one and the same for all threads that want it at once."""
+        make = _WHEN_WANTED.get(name)
+        if make is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._is_wanted = True  # first: who completes it from here on tells whoever waits
+        return self.__dict__.setdefault(name, make())
+
+    def complete(self, outcome: T | BaseException) -> None:
         """What became of it. Not for users."""
-        self._completed = True
-        with suppress(InvalidStateError):  # it is done: a call of this was interrupted, or a user has set it
-            if isinstance(outcome, BaseException):
-                if self._failure is None and not self._looked_at:
-                    self._failure = self._surroundings.failures.note(outcome)
-                self.set_exception(outcome)
+        error = outcome if isinstance(outcome, BaseException) else None
+        if error is not None and self._failure is None and not self._looked_at:
+            self._failure = self._surroundings.failures.note(error)
+        if self._is_wanted:
+            with suppress(InvalidStateError):  # it is done: a call of this was interrupted, or a user has set it
+                self.set_result(cast("T", outcome)) if error is None else self.set_exception(error)
+        elif self._state is _PENDING:
+            if error is None:
+                self._result = cast("T", outcome)
             else:
-                self._outcome = outcome
-                self.set_result(outcome)
+                self._exception = error
+            self._state = _FINISHED  # last: who waits from here on finds it done
+            self._tell_late()
+
+    def _tell_late(self) -> None:
+        """Somebody may have begun to wait at the very moment when it was done, without having seen that."""
+        if not self._is_wanted:
+            return
+        with self._condition:
+            for waiter in self._waiters:
+                waiter.add_result(self) if self._exception is None else waiter.add_exception(self)
+            self._condition.notify_all()
+        self._invoke_callbacks()
+
+    def done(self) -> bool:
+        """Whether it is known what became of the message."""
+        return self._state is _FINISHED or self._state == _FINISHED
 
     def cancel(self) -> bool:
         """False: a message on its way cannot be called back."""
@@ -206,15 +247,15 @@ class SendFuture(Future[SendResult]):
         """Whether the message is on its way."""
         return not self.done()
 
-    def result(self, timeout: float | None = None) -> SendResult:
-        """What the broker said; waits for it, at most `timeout` seconds.
+    def result(self, timeout: float | None = None) -> T:
+        """What the broker said, or the reply; waits for it, at most `timeout` seconds.
 
         Raises:
-            RocketMQError: the message was not acknowledged, as in `Producer.send`.
+            RocketMQError: the message was not acknowledged, as in `Producer.send`, or not replied to.
             TimeoutError: there is no answer yet. The message is still on its way.
         """
-        if self._outcome is not None:
-            return self._outcome  # without the lock, which costs as much as all else here
+        if self._state is _FINISHED and self._exception is None:
+            return self._result  # type: ignore[return-value]  # without a lock, which costs as much as all else here
         self._check_process()
         self._look()
         try:
@@ -236,7 +277,7 @@ class SendFuture(Future[SendResult]):
                 super().exception(LOOK)
         return None if end is None else end - monotonic()
 
-    def add_done_callback(self, fn: Callable[[Future[SendResult]], object]) -> None:
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Have a function called with this future when it is done, in a thread of the producer's own.
 
         When it is done already, the function is called at once, in this thread.
@@ -254,7 +295,7 @@ class SendFuture(Future[SendResult]):
         Raises:
             ClientClosedError: this is such a child.
         """
-        if not self._completed and self._surroundings.forks != forks():  # without its lock: a thread may have had it
+        if not self.done() and self._surroundings.forks != forks():  # without its lock: a thread may have had it
             raise ClientClosedError(
                 "this message was sent before a fork, and only the parent process hears what becomes of it: ask its "
                 "future there"
@@ -268,9 +309,7 @@ class SendFuture(Future[SendResult]):
         if waits and not self.done():
             self._surroundings.before_wait()
 
-    def _hand_over(
-        self, fn: Callable[[Future[SendResult]], object], adding: _Adding, future: Future[SendResult]
-    ) -> None:
+    def _hand_over(self, fn: Callable[[Future[T]], object], adding: _Adding, future: Future[T]) -> None:
         """Called by the thread that completes the future, or at once by the one that adds the callback."""
         if adding.thread == threading.get_ident():
             if adding.is_expected:

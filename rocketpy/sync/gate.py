@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
 
 from rocketpy.errors import ClientClosedError
 from rocketpy.portal.waiting import acquire, wait
 
-__all__ = ["Gate"]
+__all__ = ["Gate", "Gates"]
 
 
 _EASED = 0.75
@@ -42,13 +43,14 @@ class Gate:
         """How many are inside."""
         return len(self._inside)
 
-    def enter(self, ticket: object, size: int, *, wait: bool = True) -> bool:
-        """Wait for room and take it. False when there is none, and it is not to be waited for.
+    def enter(self, ticket: object, size: int, *, wait: bool = True, timeout: float | None = None) -> bool:
+        """Wait for room and take it, at most so many seconds. False when there is none, and it is not waited for.
 
         Raises:
             ClientClosedError: the gate was closed meanwhile.
         """
         held = False
+        until = None if timeout is None else monotonic() + timeout
         while True:
             with self._lock:
                 if self._closed:
@@ -64,8 +66,10 @@ class Gate:
                 room.acquire()
                 self._waiting.append(room)
             held = self._is_held()
-            if not held:
-                acquire(room)
+            if not held and not acquire(room, until):
+                with suppress(ValueError):  # it was woken at this very moment
+                    self._waiting.remove(room)
+                return False
 
     def _is_held(self) -> bool:
         """Whether this thread holds the lock still: then this was called in the middle of the lines that it guards."""
@@ -123,3 +127,39 @@ class Gate:
         self._closed = True
         with self._lock:
             self._wake_all()
+
+
+class Gates:
+    """Several gates, for those who close them and wait until nothing is inside of any."""
+
+    def __init__(self, *gates: Gate) -> None:
+        self._gates = gates
+
+    def __len__(self) -> int:
+        """How many are inside."""
+        return sum(map(len, self._gates))
+
+    def begun_by(self, thread: int) -> tuple[int, ...]:
+        """How many this thread is handing over, by gate."""
+        return tuple(sum(getattr(each, "beginner", 0) == thread for each in gate.tickets()) for gate in self._gates)
+
+    def more_than(self, spared: Sequence[int]) -> int:
+        """How many more are inside than these, by gate."""
+        return sum(max(0, len(gate) - count) for gate, count in zip(self._gates, spared, strict=True))
+
+    def wait_empty(self, timeout: float | None, spared: Sequence[int]) -> int:
+        """Wait up to `timeout` seconds until at most `spared` are inside, by gate. Returns how many more there are."""
+        until = None if timeout is None else monotonic() + timeout
+        for gate, count in zip(self._gates, spared, strict=True):
+            gate.wait_empty(None if until is None else until - monotonic(), count)
+        return self.more_than(spared)
+
+    def open(self) -> None:
+        """Let everything through."""
+        for gate in self._gates:
+            gate.open()
+
+    def close(self) -> None:
+        """Turn away everybody who waits, and everybody who comes."""
+        for gate in self._gates:
+            gate.close()

@@ -9,13 +9,15 @@ from rocketpy.client.lifecycle import forks
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.producer import Producer as TrioProducer
-from rocketpy.producer.choosing import choice_of, fixed
+from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
+from rocketpy.sync.asking import AskedSoon
 from rocketpy.sync.at_exit import forget, remember
+from rocketpy.sync.company import ThreadSends
 from rocketpy.sync.direct import DirectSends
 from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
-from rocketpy.sync.gate import Gate
+from rocketpy.sync.gate import Gate, Gates
 from rocketpy.sync.lifetime import Lifetime
 from rocketpy.sync.soon import Soon
 from rocketpy.sync.under_way import UnderWay
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
-    from rocketpy.message import Message, MessageQueue
+    from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.portal import Opened, Portal
     from rocketpy.producer.outside import Terms
     from rocketpy.remoting.network import Network
@@ -57,12 +60,17 @@ class Producer(Lifetime[TrioProducer]):
         inner = self._make_inner(group, config=config, client=shared, network=network, **fields)
         super().__init__(inner, needs=client, client=inner.client)
         settings = inner.config
-        self._gate = Gate(settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size)
+        most, most_size = settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size
+        held = most_size if settings.linger is None else min(most_size, settings.total_batch_max_bytes)
+        self._gate, self._request_gate = Gate(most, held), Gate(most, most_size)
+        self._gates = Gates(self._gate, self._request_gate)
         self._direct = DirectSends(inner)
         self._callbacks = Callbacks(settings.group)
         self._failures = Failures(settings.group)
-        self._under_way = UnderWay(settings, self._gate, self._direct, self._callbacks)
+        self._under_way = UnderWay(settings, self._gates, self._direct, self._callbacks)
         self._surroundings = Surroundings(self._direct.flush, self._callbacks, self._failures, forks())
+        company = ThreadSends(self._direct, self._gate, self._surroundings)
+        self._company = None if settings.linger is None else company
 
     def _make_inner(self, group: str | None, **arguments: Any) -> TrioProducer:
         """The producer behind this one."""
@@ -86,14 +94,14 @@ class Producer(Lifetime[TrioProducer]):
                 started.
         """
         super().start()
-        self._gate.open()  # closing it before it was started, or after a start that failed, had shut it
+        self._gates.open()  # closing it before it was started, or after a start that failed, had shut it
         self._direct.open(self._portal)
         self._failures.open(self._portal)
         remember(self._under_way)
 
     def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
         """What is under way is waited for first, and what waits for room is turned away."""
-        self._gate.close()
+        self._gates.close()
         self._direct.outside.stop_accepting()
         self._under_way.wait_idle(None if error is None else self._under_way.exit_timeout)
         super()._close(opened, error)
@@ -117,6 +125,10 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
+        if self._company is not None and not direct.is_ours and (head := direct.outside.head(message)) is not None:
+            seconds = self._inner.checked_timeout(timeout)
+            chosen = self._queue_of(message, queue, selector, arg, seconds)
+            return self._company.send(message, head, chosen, seconds, config.retry_times_when_send_failed)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:
@@ -150,25 +162,88 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
+        if self._company is not None and (head := direct.outside.head(message)) is not None:
+            seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
+            chosen = None
+            if queue is not None or selector is not None:
+                chosen = self._queue_of(message, queue, selector, arg, seconds)
+            return self._company.send_soon(message, head, chosen, seconds, config.retry_times_when_send_async_failed)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_async_failed)
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_async_failed)
-        future = SendFuture(self._surroundings)
+        future: SendFuture[SendResult] = SendFuture(self._surroundings)
         soon = Soon(direct, self._gate, outgoing, terms, future)
         try:
-            gate, size = self._gate, len(outgoing.body)
-            if not gate.enter(soon, size, wait=False) and not gate.enter(soon, size, wait=not direct.is_ours):
-                raise TooManyRequestsError(
-                    "too much is under way, and a background thread of rocketpy must not wait for room: hand the "
-                    "message to a thread of yours, or raise back_pressure_for_async_send_num or "
-                    "back_pressure_for_async_send_size"
-                )
+            if not self._gate.enter(soon, len(outgoing.body), wait=False):
+                self._wait_for_room(self._gate, soon, outgoing)
             soon.begin()
         except BaseException:
             self._gate.leave(soon)
+            raise
+        return future
+
+    def _wait_for_room(self, gate: Gate, ticket: object, outgoing: Outgoing) -> None:
+        """Wait until a gate lets a message through."""
+        if not gate.enter(ticket, len(outgoing.body), wait=not self._direct.is_ours):
+            raise TooManyRequestsError(
+                "too much is under way, and a background thread of rocketpy must not wait for room: hand the message "
+                "to a thread of yours, or raise back_pressure_for_async_send_num or back_pressure_for_async_send_size"
+            )
+
+    def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> MessageExt:
+        """Send a message and wait for the reply of the consumer that gets it. See `rocketpy.Producer.request`.
+
+        The selector is called in the thread of the caller.
+        """
+        self._check_process()
+        inner, retries = self._inner, self._inner.config.retry_times_when_send_failed
+        asked = inner.prepare_request(message, timeout)
+        choice = self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries).choice
+        return self._portal.call(inner.ask, asked, choice, retries)
+
+    def request_soon(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> Future[MessageExt]:
+        """Send a message without waiting for the reply, which the future will hold.
+
+        Otherwise like `request`, and like `send_soon`: what is wrong with the message is raised at once, this waits
+        while too many requests are under way (bounded like sends, and apart from them), done-callbacks run in a thread
+        of their own, and closing the producer waits for what is under way.
+
+        Raises:
+            ConfigError: the message cannot be sent as it is.
+            ClientClosedError: the producer is not open.
+            TooManyRequestsError: too much is under way, and this is a background thread of rocketpy.
+        """
+        self._check_process()
+        inner, retries = self._inner, self._inner.config.retry_times_when_send_async_failed
+        asked = inner.prepare_request(message, timeout)
+        choice = self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries).choice
+        future: SendFuture[MessageExt] = SendFuture(self._surroundings)
+        soon, gate = AskedSoon(self._request_gate, future), self._request_gate
+        try:
+            if not gate.enter(soon, len(asked.outgoing.body), wait=False):
+                self._wait_for_room(gate, soon, asked.outgoing)
+            soon.begin(self._portal, inner, asked, choice, retries)
+        except BaseException:
+            gate.leave(soon)
             raise
         return future
 
@@ -182,15 +257,33 @@ class Producer(Lifetime[TrioProducer]):
         retries: int,
     ) -> Terms:
         """The terms of a send whose queue the caller chooses; the selector is asked here and now."""
-        outside, message = self._direct.outside, outgoing.message
+        message = outgoing.message
         choice = choice_of(message, queue, selector, arg)
-        terms = outside.terms(outgoing, choice, seconds, retries)
+        terms = self._direct.outside.terms(outgoing, choice, seconds, retries)
         if selector is not None and choice is not None:
-            info = outside.client.routes.publish_info(message.topic)
-            if info is None:
-                info = self._portal.call(outside.ensure_route, message.topic, timeout=seconds)
-            terms.choice = fixed(message, choice(info))
+            terms.choice = fixed(message, choice(self._route_of(message.topic, seconds)))
         return terms
+
+    def _queue_of(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        arg: Any,
+        seconds: float,
+    ) -> MessageQueue | None:
+        """The queue that the caller chooses, None for any; the selector is asked here and now."""
+        choice = choice_of(message, queue, selector, arg)
+        if choice is None or isinstance(choice, Fixed):
+            return None if choice is None else choice.queue
+        return fixed(message, choice(self._route_of(message.topic, seconds))).queue
+
+    def _route_of(self, topic: str, seconds: float) -> TopicPublishInfo:
+        outside = self._direct.outside
+        info = outside.client.routes.publish_info(topic)
+        if info is None:
+            info = self._portal.call(outside.ensure_route, topic, timeout=seconds)
+        return info
 
     def send_oneway(
         self,

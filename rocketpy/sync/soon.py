@@ -44,12 +44,14 @@ class Soon:
 
     __slots__ = ("_attempt", "_direct", "_future", "_gate", "_has_turn", "_outgoing", "_terms", "beginner", "deadline")
 
-    def __init__(self, direct: DirectSends, gate: Gate, outgoing: Outgoing, terms: Terms, future: SendFuture) -> None:
+    def __init__(
+        self, direct: DirectSends, gate: Gate, outgoing: Outgoing, terms: Terms, future: SendFuture[SendResult]
+    ) -> None:
         self._direct = direct
         self._gate = gate
         self._outgoing = outgoing
         self._terms = terms
-        self._future: SendFuture | None = future
+        self._future: SendFuture[SendResult] | None = future
         self._attempt: Try[Any] | None = None
         self._has_turn = False
         self.deadline = 0.0

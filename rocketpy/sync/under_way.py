@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
     from rocketpy.sync.direct import DirectSends
     from rocketpy.sync.future import Callbacks
-    from rocketpy.sync.gate import Gate
+    from rocketpy.sync.gate import Gates
 
 __all__ = ["UnderWay"]
 
@@ -20,14 +20,14 @@ class UnderWay:
 
     Args:
         config: of the producer.
-        gate: through which `send_soon` goes.
+        gates: through which `send_soon` and `request_soon` go.
         direct: the sends that threads wait for.
         callbacks: of its futures.
     """
 
-    def __init__(self, config: ProducerConfig, gate: Gate, direct: DirectSends, callbacks: Callbacks) -> None:
+    def __init__(self, config: ProducerConfig, gates: Gates, direct: DirectSends, callbacks: Callbacks) -> None:
         self._config = config
-        self._gate = gate
+        self._gates = gates
         self._direct = direct
         self._callbacks = callbacks
 
@@ -38,36 +38,35 @@ class UnderWay:
         return config.send_timeout if config.exit_timeout is None else config.exit_timeout
 
     def wait_idle(self, timeout: float | None) -> int:
-        """Wait up to `timeout` seconds until nothing is under way. Returns how many messages of `send_soon` still are.
+        """Wait up to `timeout` seconds until nothing is under way. Returns how many messages with futures still are.
 
         This includes messages that callbacks send meanwhile, but not a message that this very thread is handing over:
         the caller is then a signal handler or a finalizer, and the message is not sent until it returns.
         """
         until = None if timeout is None else monotonic() + timeout
-        me = threading.get_ident()
-        spared = sum(getattr(ticket, "beginner", 0) == me for ticket in self._gate.tickets())
+        spared = self._gates.begun_by(threading.get_ident())
         while True:
             self._direct.flush()
             submitted = self._callbacks.submitted
-            left = self._gate.wait_empty(_left(until), spared)
+            left = self._gates.wait_empty(_left(until), spared)
             if left or (until is not None and monotonic() >= until):
                 return left
             self._direct.wait_calls(_left(until))
             seconds = self.exit_timeout if until is None else max(0.0, until - monotonic())
             have_run = self._callbacks.wait_idle(seconds)
             # A callback may have sent, and the answer may have come meanwhile: then another one is due.
-            if len(self._gate) <= spared and (not have_run or self._callbacks.submitted == submitted):
+            if not self._gates.more_than(spared) and (not have_run or self._callbacks.submitted == submitted):
                 return 0
 
     @property
     def due(self) -> int:
         """Callbacks that have not run, and messages under way."""
-        return len(self._gate) + len(self._callbacks)
+        return len(self._gates) + len(self._callbacks)
 
     def stop(self) -> int:
         """The process ends: take no more messages; how many are under way."""
-        self._gate.close()
-        return len(self._gate)
+        self._gates.close()
+        return len(self._gates)
 
     def __str__(self) -> str:
         """The producer, as errors and logs name it."""

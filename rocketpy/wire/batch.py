@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from rocketpy.errors import ConfigError, LocalProtocolError, MessageDecodeError
 from rocketpy.message import Message, PropertyName
+from rocketpy.message.reply import REPLY
 from rocketpy.wire.names import is_retry_topic
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, encode_properties
 
@@ -34,7 +35,7 @@ _STEP = 256
 """Items that are decoded in one step."""
 _FIXED = _HEAD.size + _LENGTH_16.size
 _TIMERS = frozenset({PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELIVER_MS})
-_DELAYS = _TIMERS | {PropertyName.DELAY}
+_SPECIAL = _TIMERS | {PropertyName.DELAY, PropertyName.MESSAGE_TYPE}
 _WAIT: Final = PropertyName.WAIT
 """At hand: it is asked for with every message."""
 _UNIQUE_KEY = b"%b\x01" % PropertyName.UNIQUE_KEY.encode()
@@ -53,15 +54,15 @@ def check_batch(messages: Sequence[Message]) -> None:
     """Refuse messages that cannot travel together.
 
     Raises:
-        ConfigError: there is none, or they differ in topic or in whether to wait for the store, or one is delayed or
-            goes to a retry topic.
+        ConfigError: there is none, or they differ in topic or in whether to wait for the store, or one is delayed, is a
+            reply, or goes to a retry topic.
     """
     if not messages:
         raise ConfigError("a batch needs at least one message")
     topic, wait = messages[0].topic, messages[0].properties.get(_WAIT)
     if is_retry_topic(topic):
         raise ConfigError(f"messages to the retry topic {topic} cannot be sent as a batch")
-    usual = _DELAYS.isdisjoint
+    usual = _SPECIAL.isdisjoint
     for message in messages:
         if message.topic != topic:
             raise ConfigError(f"a batch goes to one topic, this one to {topic} and {message.topic}")
@@ -72,6 +73,8 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise ConfigError("the messages of a batch differ in wait_store_ok: give them the same value")
         if not _TIMERS.isdisjoint(properties) or message.delay_level > 0:
             raise ConfigError("a batch cannot hold delayed messages: send them one by one")
+        if properties.get(PropertyName.MESSAGE_TYPE) == REPLY:
+            raise ConfigError("a batch cannot hold replies to requests: send them one by one")
 
 
 def encode_batch(messages: Sequence[Message], unique_ids: Iterable[str] | None = None) -> bytes:

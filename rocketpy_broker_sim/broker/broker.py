@@ -30,6 +30,7 @@ from rocketpy_broker_sim.broker.subsystems.filters import Filters
 from rocketpy_broker_sim.broker.subsystems.naming import Naming
 from rocketpy_broker_sim.broker.subsystems.port import Port
 from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
+from rocketpy_broker_sim.broker.subsystems.replying import Replying
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
@@ -50,6 +51,7 @@ from rocketpy_broker_sim.broker.views import (
     QueryView,
     QueueView,
     RecallView,
+    ReplyView,
     ResetView,
     SendBackView,
     SendView,
@@ -59,7 +61,7 @@ from rocketpy_broker_sim.broker.views import (
     TransactionView,
     Views,
 )
-from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, MemoryBudget
+from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, PUSHED_REPLIES, MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -108,6 +110,7 @@ class Broker:
         counting: Counts messages.
         clients: Who is connected.
         pulls: The pulls that wait.
+        replying: Brings replies to the clients that asked.
         pipeline: Leads messages into the store.
         lanes: Where requests wait for their turn.
         port: Where they come in.
@@ -144,6 +147,7 @@ class Broker:
             self.counting,
             self.clients,
             self.pulls,
+            self.replying,
             self.port,
             self.naming,
         ]
@@ -168,6 +172,7 @@ class Broker:
         self.clients = Clients(config, self.slices, self.memory.account(MEMBERSHIP), self.memory, gone)
         self.transactions.let_ask(self.clients.producers)
         self.pulls = Pulls(config, self._resume, turn, topics, self.memory.account(HELD_PULLS))
+        self.replying = Replying(config, self.memory.account(PUSHED_REPLIES))
         behind = self._stages()
         asked = ChecksView(config, self.identity, topics, self.tables.groups, self.clients.locks)
         checks = SendChecks(asked, behind.values())
@@ -209,6 +214,7 @@ class Broker:
             timer=TimerView(self.timers.timers, self.timers.metrics, self.timers.is_on),
             send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
             transactions=TransactionView(config, identity, store, turn, pipeline, self.transactions.ledger),
+            reply=ReplyView(config, identity, turn, pipeline, checks, producers, self.replying.pushes),
             pull=PullView(
                 config,
                 store,

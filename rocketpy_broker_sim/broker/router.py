@@ -27,6 +27,7 @@ from rocketpy_broker_sim.broker.processors import (
     query,
     queue_offset,
     recall,
+    reply,
     reset_offset,
     send,
     send_back,
@@ -68,6 +69,8 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.END_TRANSACTION: _on(lambda v: v.transactions, end_transaction.end_transaction, "end transaction"),
     RequestCode.RESUME_CHECK_HALF_MESSAGE: _on(lambda v: v.transactions, end_transaction.resume_check, "admin"),
     RequestCode.RECALL_MESSAGE: _on(lambda v: v.recall, recall.recall_message, "send"),
+    RequestCode.SEND_REPLY_MESSAGE: _on(lambda v: v.reply, reply.send_reply, "reply"),
+    RequestCode.SEND_REPLY_MESSAGE_V2: _on(lambda v: v.reply, reply.send_reply, "reply"),
     RequestCode.QUERY_MESSAGE: _on(lambda v: v.query, query.query_message, "query"),
     RequestCode.VIEW_MESSAGE_BY_ID: _on(lambda v: v.query, query.view_message, "query"),
     # where groups stand

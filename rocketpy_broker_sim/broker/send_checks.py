@@ -41,12 +41,14 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.put_pipeline import Put, Stage
     from rocketpy_broker_sim.broker.views import ChecksView
 
-__all__ = ["ADDED_PROPERTIES", "CLIENT_FLAGS", "SendChecks"]
+__all__ = ["ADDED_PROPERTIES", "CLIENT_FLAGS", "NEVER_STORED", "SendChecks"]
 
 ADDED_PROPERTIES = frozenset({PropertyName.MSG_REGION, PropertyName.TRACE_SWITCH, PropertyName.CLUSTER})
 _OURS = SYSTEM_PROPERTIES | ADDED_PROPERTIES
 """What no client sets: it is taken away before the broker sets it."""
 _SPECIAL = frozenset({PropertyName.DELAY, PropertyName.TRANSACTION_PREPARED, PropertyName.INNER_NUM, *TIMER_PROPERTIES})
+NEVER_STORED = (_OURS | _SPECIAL) - ADDED_PROPERTIES
+"""What says where a message goes: it is taken away from a message that is stored where it was sent all the same."""
 CLIENT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK
 """Bits of the flag word that are the client's to set; the others say what a broker has done with the message."""
 
@@ -101,6 +103,14 @@ class SendChecks:
             _fill(broker, header, put, message, properties, self._watched)
         put.wait = properties.get(PropertyName.WAIT, "true").lower() == "true"
         sent.unique_key = properties.get(PropertyName.UNIQUE_KEY)
+
+    def queue_id(self, header: SendMessageRequestHeader, put: Put) -> int:
+        """The queue that a message is sent to; its topic is made where it may be, which `put` notes.
+
+        Raises:
+            BrokerError: it may not be sent there.
+        """
+        return _queue_id(header, self.topic(header) or _new_topic(self._broker, header, put))
 
     def topic(self, header: SendMessageRequestHeader) -> TopicConfig | None:
         """The topic that a message is sent to; None when there is none yet and it may be made.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.identity import Identity
     from rocketpy_broker_sim.broker.persistence import Persistence
     from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
+    from rocketpy_broker_sim.broker.reply_pushes import ReplyPushes
     from rocketpy_broker_sim.broker.send_checks import SendChecks
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
     from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
@@ -55,6 +56,7 @@ __all__ = [
     "QueueView",
     "RecallView",
     "Refusal",
+    "ReplyView",
     "ResetView",
     "SendBackView",
     "SendView",
@@ -179,6 +181,25 @@ class TransactionView(NamedTuple):
     turn: Turn
     pipeline: PutPipeline
     ledger: Ledger
+
+
+class ReplyView(NamedTuple):
+    """SEND_REPLY_MESSAGE.
+
+    Attributes:
+        pipeline: Leads messages into the store.
+        checks: Its first stage, which says where a reply goes.
+        producers: Those who may have asked.
+        pushes: Brings replies to them.
+    """
+
+    config: BrokerConfig
+    identity: Identity
+    turn: Turn
+    pipeline: PutPipeline
+    checks: SendChecks
+    producers: ProducerTable
+    pushes: ReplyPushes
 
 
 class PullView(NamedTuple):
@@ -361,6 +382,7 @@ class Views(NamedTuple):
     timer: TimerView
     send_back: SendBackView
     transactions: TransactionView
+    reply: ReplyView
     pull: PullView
     query: QueryView
     queue_offset: QueueView

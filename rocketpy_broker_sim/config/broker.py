@@ -91,6 +91,8 @@ class BrokerConfig(Settings):
     """Whether producers may take back messages that are not due yet."""
     allow_recall_when_broker_not_writeable: bool = switch(True)
     """Whether they may while `broker_permission` lets nobody send."""
+    store_reply_message_enable: bool = switch(True)
+    """Whether replies to requests are stored too, besides being pushed to the client that asked."""
 
     # --- consumers ---
     long_polling_enable: bool = switch(True)

@@ -48,6 +48,7 @@ BROKER_UPDATES: dict[str, tuple[int, int]] = {
     "rejectTransactionMessage": _SWITCH,
     "shortPollingTimeMills": _MILLIS,
     "slaveReadEnable": _SWITCH,
+    "storeReplyMessageEnable": _SWITCH,
     "timerCongestNumEachSlot": (0, 2**31 - 1),
     "timerFlushIntervalMs": _PERIOD,
     "timerMaxDelaySec": (0, 2**31 - 1),

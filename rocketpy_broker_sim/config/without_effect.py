@@ -27,8 +27,7 @@ _BOTH = {
 
 _BROKER = {
     "no request of this kind is taken here": """
-        ackMessageThreadPoolNums ackThreadPoolQueueCapacity processReplyMessageThreadPoolNums
-        replyThreadPoolQueueCapacity waitTimeMillsInAckQueue
+        ackMessageThreadPoolNums ackThreadPoolQueueCapacity waitTimeMillsInAckQueue
     """,
     "threads, buffers and limits of a JVM and of Netty": """
         asyncSendEnable enableFastChannelEventProcess enableNetWorkFlowControl highSpeedMode
@@ -179,9 +178,6 @@ _BROKER = {
     """,
     "members hear of changes at once": """
         realTimeNotifyConsumerChange
-    """,
-    "there is no request and reply here": """
-        storeReplyMessageEnable
     """,
     "the retry topics of pop consumption always go with their topic": """
         clearRetryTopicWhenDeleteTopic

@@ -26,6 +26,7 @@ __all__ = [
     "HELD_PULLS",
     "MEMBERSHIP",
     "OVERHEAD",
+    "PUSHED_REPLIES",
     "REGISTRATIONS",
     "WAITING_REQUESTS",
     "WORK",
@@ -46,6 +47,8 @@ OVERHEAD = 1024
 """Bytes that a request takes besides its body and its fields: objects, and places in tables."""
 
 HELD_PULLS = "held pulls"
+PUSHED_REPLIES = "pushed replies"
+"""Replies whose senders wait until the client that asked has them."""
 WAITING_REQUESTS = "waiting requests"
 """One-way requests among them: only the budget bounds how many a peer sends."""
 MEMBERSHIP = "membership"

@@ -77,6 +77,9 @@ OWN_DEFAULTS = {
     "retryResponseCodes",
     "sendMsgMaxTimeoutPerRequest",
     "awaitTerminationMillisWhenShutdown",
+    "batchMaxBytes",
+    "batchMaxDelayMs",
+    "totalBatchMaxBytes",
 }
 
 

@@ -409,19 +409,12 @@ async def test_members_that_changed_mean_a_rebalance_of_that_group(autojump_cloc
         assert (ours.rebalances, other.rebalances) == (2, 0)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
-    ],
-    ids=lambda code: code.name,
-)
-async def test_what_a_client_does_not_do_it_says(autojump_clock: trio.testing.MockClock, code: RequestCode) -> None:
+async def test_what_a_client_does_not_do_it_says(autojump_clock: trio.testing.MockClock) -> None:
     async with open_world() as world, world.client() as client:
         await client.routes.ensure("A")
         client.register_producer("p", FakeProducer())
         await trio.sleep(0.1)
-        answer = await world.brokers[0].clients[0].request(RemotingCommand(code), timeout=3)
+        answer = await world.brokers[0].clients[0].request(RemotingCommand(RequestCode.PULL_MESSAGE), timeout=3)
         assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
         assert client.is_open
 

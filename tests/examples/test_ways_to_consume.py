@@ -1,4 +1,4 @@
-"""The examples of ways to consume that bring servers of their own, as a user starts them: what they print."""
+"""The examples that bring servers of their own, as a user starts them: what they print."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 BOTH_PRICES = "[('coffee', '3.20'), ('tea', '2.80')]"
 DRINKS = ["0:0 coffee", "0:1 tea", "0:2 cake"]
 PRINTED = {
+    "ask": ["coffee 3.20", "tea 2.80", "nobody knows the price of gold"],
     "assign": ["100 messages of Orders in the last hour"],
+    "auto_batching": [
+        "10000 messages from one thread, each with a place of its own",
+        "2000 messages from 16 threads",
+    ],
     "broadcast": [f"one: {BOTH_PRICES}", f"two: {BOTH_PRICES}"],
     "commit_by_hand": [
         "[1, 2, 3, 4, 5] are written",

@@ -10,7 +10,7 @@ from rocketpy.wire.recall_handle import RecallHandle
 from tests.hostile.innocent import GROUP
 from tests.hostile.shapes import dump, fresh
 
-SHORT_CODES = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE}
+SHORT_CODES = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2}
 ATTACKED = "Attacked"
 """A topic of its own, so that what is done to it does not touch the innocent."""
 DRIVEN = "Driven"
@@ -117,6 +117,8 @@ _BODIES = {
     RequestCode.SEND_MESSAGE: lambda: b"body",
     RequestCode.SEND_MESSAGE_V2: lambda: b"body",
     RequestCode.SEND_BATCH_MESSAGE: lambda: item(b"body") * 2,
+    RequestCode.SEND_REPLY_MESSAGE: lambda: b"body",
+    RequestCode.SEND_REPLY_MESSAGE_V2: lambda: b"body",
     RequestCode.HEART_BEAT: _heartbeat,
     RequestCode.CHECK_CLIENT_CONFIG: lambda: dump({"clientId": "c", "group": GROUP}),
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: lambda: dump({"topicConfigList": [{"topicName": fresh("T")}]}),

@@ -12,7 +12,7 @@ from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
 from rocketpy_broker_sim.config import MAX_UPDATE
 from tests.hostile.frames import MAX_HEADER, MIB, request
 from tests.hostile.measure import Attack
-from tests.hostile.samples import ATTACKED, item, small_body, small_fields
+from tests.hostile.samples import ATTACKED, SHORT_CODES, item, small_body, small_fields
 from tests.hostile.shapes import dump, fresh
 
 _ROOM = MAX_HEADER - 4096
@@ -26,7 +26,7 @@ def special(code: RequestCode) -> Iterator[Attack]:
 
 
 def _sends(code: RequestCode) -> Iterator[Attack]:
-    name = "i" if code == RequestCode.SEND_MESSAGE_V2 else "properties"
+    name = "i" if code in SHORT_CODES else "properties"
 
     def with_properties(text: str, body: bytes = b"body") -> Callable[[], list[bytes]]:
         return lambda: [request(code, small_fields(code) | {name: text}, body)]
@@ -44,7 +44,10 @@ def _sends(code: RequestCode) -> Iterator[Attack]:
     half = "TRAN_MSG\x01true\x02PGROUP\x01{}\x02UNIQ_KEY\x01{}\x02"
     for name, properties in (
         ("500 half messages", half.format("p", "u")),
-        ("500 half messages that nobody may ask about", half.format("p", "u") + f"CHECK_IMMUNITY_TIME_IN_SECONDS\x01{'9' * 18}\x02"),
+        (
+            "500 half messages that nobody may ask about",
+            half.format("p", "u") + f"CHECK_IMMUNITY_TIME_IN_SECONDS\x01{'9' * 18}\x02",
+        ),
         ("500 half messages with long names", half.format("p" * 10_000, "u" * 20_000)),
         ("500 half messages checked often", half.format("p", "u") + "TRANSACTION_CHECK_TIMES\x01999999\x02"),
     ):
@@ -74,6 +77,24 @@ def _recalls(code: RequestCode) -> Iterator[Attack]:
     yield Attack(name="a handle that is none", frames=of("%" * 30_000))
     yield Attack(name="1,000 recalls", frames=lambda: [request(code, small_fields(code)) for _ in range(1000)])
     yield Attack(name="a handle with more behind it", frames=of(good + "A" * 1000))
+
+
+def _replies(code: RequestCode) -> Iterator[Attack]:
+    yield from _sends(code)
+    name = "i" if code in SHORT_CODES else "properties"
+
+    def to(asker: str, body: bytes = b"body", count: int = 1) -> Callable[[], list[bytes]]:
+        """Replies to itself: it is the producer that asked, too, and never answers what is pushed to it."""
+        properties = f"MSG_TYPE\x01reply\x02CORRELATION_ID\x01c\x02REPLY_TO_CLIENT\x01{asker}\x02"
+        known = dump({"clientID": "hanging", "producerDataSet": [{"groupName": "P"}]})
+        return lambda: [
+            request(RequestCode.HEART_BEAT, {}, known),
+            *(request(code, small_fields(code) | {name: properties}, body) for _ in range(count)),
+        ]
+
+    yield Attack(name="a thousand replies to a producer that never answers", frames=to("hanging", count=1000))
+    yield Attack(name="replies of 4 MiB to one that never answers", frames=to("hanging", bytes(4 * MIB), 4), at_once=4)
+    yield Attack(name="a reply to a client with a name of 30,000 letters", frames=to("x" * 30_000))
 
 
 def _batches(code: RequestCode) -> Iterator[Attack]:
@@ -342,6 +363,8 @@ _SPECIAL: dict[RequestCode, Callable[[RequestCode], Iterator[Attack]]] = {
     RequestCode.SEND_MESSAGE_V2: _sends,
     RequestCode.SEND_BATCH_MESSAGE: _batches,
     RequestCode.RECALL_MESSAGE: _recalls,
+    RequestCode.SEND_REPLY_MESSAGE: _replies,
+    RequestCode.SEND_REPLY_MESSAGE_V2: _replies,
     RequestCode.REGISTER_BROKER: _registrations,
     RequestCode.UPDATE_AND_CREATE_TOPIC: _topics,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _groups,

@@ -239,7 +239,7 @@ def test_many_arrive_once_and_those_of_a_sharding_key_in_order(
 def test_of_many_the_one_that_the_broker_refuses_is_named(watched: Watched) -> None:
     limits = {"max_message_size": 8 << 20, "compress_body_over": 16 << 20}
     messages = [Message(TOPIC, b"%d" % n, keys="refused") for n in range(20)]
-    messages[7] = Message(TOPIC, bytes(5 << 20), keys="refused too")
+    messages[7] = Message(TOPIC, bytes(5 << 20), keys=["refused", "too"])
     failures: list[SendManyError] = []
     with rocketpy.sync.Producer("too-large", namesrv=watched.namesrv, **limits) as producer:
         result = producer.send_many(messages, on_failure=failures.append)

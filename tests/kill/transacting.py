@@ -67,7 +67,7 @@ def open_transactions(broker: str) -> int:
 
 async def until_all_have_ended(broker: str) -> None:
     """Stay to be asked."""
-    while await trio.to_thread.run_sync(partial(open_transactions, broker)):
+    while await trio.to_thread.run_sync(partial(open_transactions, broker)):  # noqa: ASYNC110 - another process knows
         await trio.sleep(LOOK_EVERY)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rocketpy import ClientClosedError, RequestTimeoutError
+from rocketpy import ClientClosedError, ReplyTimeoutError, RequestTimeoutError
 from rocketpy.message import Message
 from rocketpy.results import LocalTransactionState
 from rocketpy.seams import wall_ms
@@ -31,6 +31,7 @@ class Call:
         allowed: errors that are an answer to it.
         waits: whether it waits for another send; not to be done on the thread that would complete that one.
         refused: whether it is refused everywhere.
+        linger: of the producer.
     """
 
     make: object
@@ -40,6 +41,7 @@ class Call:
     allowed: tuple[type, ...] = ()
     waits: bool = False
     refused: bool = False
+    linger: float | None = None
 
 
 _PUSH, _LITE, _PULL = ("consumer",), ("lite",), ("puller",)
@@ -124,6 +126,21 @@ CALLS = {
     "Producer.send, a selector": Call(lambda w: w.producer.send(one(), selector=lambda queues, m, a: queues[0])),
     "Producer.send_soon": Call(lambda w: w.keep(w.producer.send_soon(one())), ("blocking",)),
     "Producer.send_soon, its result": Call(lambda w: w.producer.send_soon(one()).result(4), ("blocking",), waits=True),
+    "Producer.send, lingering": Call(lambda w: w.producer.send(one()), linger=0.005),
+    "Producer.send_soon, lingering": Call(lambda w: w.keep(w.producer.send_soon(one())), ("blocking",), linger=0.005),
+    "Producer.send_soon, lingering, its result": Call(
+        lambda w: w.producer.send_soon(one()).result(4), ("blocking",), waits=True, linger=0.005
+    ),
+    "Producer.request": Call(
+        lambda w: w.producer.request(one(), timeout=0.3), allowed=(ReplyTimeoutError,), waits=True
+    ),
+    "Producer.request_soon": Call(lambda w: w.producer.request_soon(one(), timeout=0.3).done(), ("blocking",)),
+    "Producer.request_soon, its reply": Call(
+        lambda w: w.producer.request_soon(one(), timeout=0.3).result(4),
+        ("blocking",),
+        allowed=(ReplyTimeoutError,),
+        waits=True,
+    ),
     "Producer.send_oneway": Call(lambda w: w.producer.send_oneway(one())),
     "Producer.send_batch": Call(lambda w: w.producer.send_batch([one(), one()])),
     "Producer.send_many": Call(lambda w: w.producer.send_many([one() for _ in range(30)], batch_size=4)),

@@ -86,6 +86,8 @@ def cell(surface, place, call, way):
     innocent().send(Message("Orders", b"before"))
     needs = dict.fromkeys(CALLS[call].needs, "") | needs_of(place)
     settings = {"way": "hooked" if place in HOOKED else way, "needs": needs}
+    if CALLS[call].linger is not None:
+        settings["linger"] = CALLS[call].linger
     began = time.monotonic()
     if surface == "blocking":
         wrong = _blocking(call, place, settings)

@@ -63,7 +63,8 @@ class World:
         needs: the parts that run in it beside the client and the producer, each with its cast (see `casts`), "" for the
             usual one: "consumer", a push consumer of three topics; "ordered" and "broadcast", others of one topic;
             "lite", a lite pull consumer that has `pulled` assigned; "handed out", a message of its; "sharing", another
-            one that subscribes a topic; "puller"; "transactions", a producer of them; "closed producer" and "closed consumer", which are closed.
+            one that subscribes a topic; "puller"; "transactions", a producer of them; "closed producer" and "closed
+            consumer", which are closed.
         settings: of the producer.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -47,9 +48,18 @@ def test_everything_beside_the_body_is_a_property() -> None:
     assert not message.wait_store_ok
 
 
-def test_one_string_of_keys_is_taken_as_java_takes_it() -> None:
+def test_one_key_may_be_given_as_text() -> None:
     assert Message("T", b"x", keys="42").keys == ("42",)
-    assert Message("T", b"x", keys="42 43").keys == ("42", "43")
+
+
+@pytest.mark.parametrize("keys", ["42 43", "42\t43", " 42", "42\n"])
+def test_keys_with_white_space_are_refused_with_the_list_form_as_advice(keys: str) -> None:
+    """Java joins keys by a blank, and a broker takes them apart there."""
+    parts = re.escape(repr(keys.split()))
+    with pytest.raises(ConfigError, match=rf"separates keys by spaces: give a list, keys={parts}"):
+        Message("T", b"x", keys=keys)
+    with pytest.raises(ConfigError, match=rf"contains a space.*keys={parts}, or write it without"):
+        Message("T", b"x", keys=["1", keys])
 
 
 def test_bytes_in_other_clothes_are_copied() -> None:

@@ -38,6 +38,10 @@ public final class Peer {
                 case "threads-8":
                 case "hot-8":
                     return Sending.threads(task, 8);
+                case "auto-batch":
+                    return Sending.automatic(task, 4096);
+                case "auto-threads-64":
+                    return Sending.threads(task, 64);
                 case "batch":
                     return Sending.windowed(task, task.getIntValue("batches"), task.getIntValue("batch"));
                 case "consume":

@@ -32,6 +32,7 @@ final class Sending {
     static DefaultMQProducer producer(JSONObject task) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("bench_java");
         producer.setNamesrvAddr(task.getString("namesrv"));
+        producer.setAutoBatch(task.getString("shape").startsWith("auto-"));
         producer.start();
         for (int i = 0; i < task.getIntValue("queues"); i++) {
             producer.send(new Message(task.getString("topic"), task.getString("body").getBytes(StandardCharsets.UTF_8)));
@@ -115,6 +116,14 @@ final class Sending {
         } finally {
             producer.shutdown();
         }
+    }
+
+    /** The same by single sends that are batched automatically, warmed up by as many as the task says. */
+    static Map<String, Object> automatic(JSONObject task, int window) throws Exception {
+        JSONObject warming = (JSONObject) task.clone();
+        warming.put("messages", task.getLongValue("warm"));
+        windowed(warming, window, 1);
+        return windowed(task, window, 1);
     }
 
     private Message message() {

@@ -1,6 +1,7 @@
 """Who produces: the clients of every producer group as their heartbeats tell. Plays the part of ProducerManager.
 
-It is not stored: clients register again. Brokers ask these clients about the state of transactions.
+It is not stored: clients register again. Brokers ask these clients about the state of transactions, and push replies to
+them.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class ProducerTable:
         self._config = config
         self._clock = clock
         self._groups: dict[str, dict[Channel, ClientChannel]] = {}
+        self._by_id: dict[str, dict[tuple[str, Channel], ClientChannel]] = {}
+        """By client id, the memberships in the order in which they began."""
         self._memberships = Memberships(config, tally)
         self._turn = 0
 
@@ -63,10 +66,8 @@ class ProducerTable:
 
     def find_client(self, client_id: str) -> ClientChannel | None:
         """The client of that id, the one that connected last, whatever its group."""
-        found = [
-            client for clients in self._groups.values() for client in clients.values() if client.client_id == client_id
-        ]
-        return max(found, key=lambda client: client.last_seen) if found else None
+        found = self._by_id.get(client_id)
+        return next(reversed(found.values())) if found else None
 
     # --- heartbeats ------------------------------------------------------------------------------------
 
@@ -87,8 +88,10 @@ class ProducerTable:
             self._memberships.add(client.channel, group, client.client_id)
         elif known.client_id != client.client_id:
             self._memberships.rename(client.channel, group, client.client_id)
+            self._forget_id(group, known)
         client.last_seen = self._clock()
         clients[client.channel] = client
+        self._by_id.setdefault(client.client_id, {})[group, client.channel] = client
         self._groups[group] = clients
         if known is None:
             log.info("producer group %s: %s joined", group, client)
@@ -102,11 +105,19 @@ class ProducerTable:
         client = clients.pop(channel, None)
         if client is None:
             return False
+        self._forget_id(group, client)
         log.info("producer group %s: %s left", group, client)
         if not clients:
             del self._groups[group]
         self._memberships.discard(channel, group)
         return True
+
+    def _forget_id(self, group: str, client: ClientChannel) -> None:
+        """A membership does not have this client id any more."""
+        found = self._by_id[client.client_id]
+        del found[group, client.channel]
+        if not found:
+            del self._by_id[client.client_id]
 
     def on_close(self, channel: Channel) -> Generator[None, None, None]:
         """A connection ended: its client is out of all its groups. A step for each of them."""

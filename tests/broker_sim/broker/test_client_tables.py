@@ -178,6 +178,10 @@ def test_RB4_producers_join_leave_and_fall_silent() -> None:
     assert [each.client_id for each in table.clients("P")] == ["id-a", "id-b"]
     assert table.find_client("id-b").channel is b  # type: ignore[union-attr]
     assert table.find_client("none") is None
+    table.register("P", client(b, "renamed"))
+    assert table.find_client("renamed").channel is b  # type: ignore[union-attr]
+    table.register("P", client(b, "id-b"))
+    assert table.find_client("renamed") is None
     clock.now += 119
     table.register("P", client(a))
     clock.now += 2

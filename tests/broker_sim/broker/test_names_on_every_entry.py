@@ -60,6 +60,7 @@ async def answers(client: Client, name: str) -> list[tuple[str, int]]:
     await ask("group", RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, group.encode())
     groups = SubscriptionGroupList(group_config_list=[group])
     await ask("group list", RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, {}, groups.encode())
+    await ask("reply", RequestCode.SEND_REPLY_MESSAGE_V2, send_fields(name), b"x")
     await ask("send", RequestCode.SEND_MESSAGE_V2, send_fields(name), b"x")
     await ask("pull", RequestCode.PULL_MESSAGE, pull_fields(name, 0, 0))
     await ask("pull by group", RequestCode.PULL_MESSAGE, pull_fields("T", 0, 0, consumer_group=name))

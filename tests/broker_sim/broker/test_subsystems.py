@@ -136,6 +136,7 @@ VIEW_OF = {
     "timer": (processors.timers,),
     "send_back": (processors.send_back,),
     "transactions": (processors.end_transaction,),
+    "reply": (processors.reply,),
     "pull": (processors.pull,),
     "query": (processors.query,),
     "queue_offset": (processors.queue_offset,),

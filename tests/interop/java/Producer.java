@@ -1,10 +1,12 @@
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Base64;
 import java.util.List;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.RequestCallback;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.selector.SelectMessageQueueByHash;
@@ -16,7 +18,8 @@ import org.apache.rocketmq.common.message.MessageAccessor;
  *
  * In --keys, --body, --sharding-key a "%d" stands for the message's number, counted from --first.
  * --tags is a list, taken in turn. --delay-ms delays by the timer; of such messages every --recall-every th is recalled.
- * --mode is sync, async (at most --window in flight), oneway or batch (--batch-size).
+ * --mode is sync, async (at most --window in flight), oneway, batch (--batch-size), request or request-callback: these
+ * print a "reply" line for each. --auto-batch has messages wait for others (5.x).
  */
 public final class Producer {
     private final Options options;
@@ -36,6 +39,9 @@ public final class Producer {
         producer.setNamesrvAddr(options.required("namesrv"));
         producer.setSendMsgTimeout(options.number("timeout-ms", 10_000));
         producer.setCompressMsgBodyOverHowmuch(options.number("compress-over", 4096));
+        if (options.flag("auto-batch")) {
+            batchAutomatically();
+        }
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -67,6 +73,14 @@ public final class Producer {
                 break;
             case "async":
                 sendAsynchronously(first, count);
+                break;
+            case "request":
+                for (int i = first; i < first + count; i++) {
+                    ask(i);
+                }
+                break;
+            case "request-callback":
+                askAll(first, count);
                 break;
             case "oneway":
                 for (int i = first; i < first + count; i++) {
@@ -128,6 +142,58 @@ public final class Producer {
             }
         }
         room.acquire(window);
+    }
+
+    /** The setter is one of 5.x, and this is compiled against older releases too. */
+    private void batchAutomatically() {
+        try {
+            DefaultMQProducer.class.getMethod("setAutoBatch", boolean.class).invoke(producer, true);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalArgumentException("this release batches nothing by itself", error);
+        }
+    }
+
+    private void ask(int number) {
+        try {
+            reportReply(number, producer.request(message(number), options.number("timeout-ms", 10_000)));
+        } catch (Exception error) {
+            reportFailure(number, error);
+        }
+    }
+
+    private void askAll(int first, int count) throws InterruptedException {
+        Semaphore answered = new Semaphore(0);
+        for (int i = first; i < first + count; i++) {
+            int number = i;
+            try {
+                producer.request(message(number), new RequestCallback() {
+                    @Override
+                    public void onSuccess(Message reply) {
+                        // 5.x calls this without a reply when the request was sent.
+                        if (reply != null) {
+                            reportReply(number, reply);
+                            answered.release();
+                        }
+                    }
+
+                    @Override
+                    public void onException(Throwable error) {
+                        reportFailure(number, error);
+                        answered.release();
+                    }
+                }, options.number("timeout-ms", 10_000));
+            } catch (Exception error) {
+                reportFailure(number, error);
+                answered.release();
+            }
+        }
+        answered.acquire(count);
+    }
+
+    private void reportReply(int number, Message reply) {
+        sent.incrementAndGet();
+        events.tell("reply", "number", number, "topic", reply.getTopic(),
+            "body", Base64.getEncoder().encodeToString(reply.getBody()), "properties", reply.getProperties());
     }
 
     private void sendOneway(int number) {

@@ -1,3 +1,4 @@
+import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -10,6 +11,9 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -21,7 +25,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * the end of standard input. The first --fail-first deliveries of every message are answered with "later"
  * (--retry-level sets the delay of the next one). --orderly, --broadcast and --quiet are true or false; an orderly
  * listener takes --busy-ms longer for each call. {@link Strategies} knows what --allocate names. --from is first, last or
- * timestamp, then with --timestamp.
+ * timestamp, then with --timestamp. With --reply every message is replied to, by a body that begins with it, and a
+ * "replied" line says so.
  */
 public final class PushConsumer {
     private static final int PAUSE_MS = 10;
@@ -29,6 +34,7 @@ public final class PushConsumer {
     private final Options options;
     private final Events events;
     private final DefaultMQPushConsumer consumer;
+    private final DefaultMQProducer replies;
     private final AnnouncedAllocation allocation;
     private final AtomicInteger received = new AtomicInteger();
     private final int failFirst;
@@ -43,6 +49,7 @@ public final class PushConsumer {
         quiet = options.flag("quiet");
         allocation = new AnnouncedAllocation(Strategies.of(options), events);
         consumer = new DefaultMQPushConsumer(options.required("group"));
+        replies = options.text("reply", null) == null ? null : new DefaultMQProducer(options.required("group") + "-replies");
         configure();
         subscribe();
     }
@@ -60,12 +67,14 @@ public final class PushConsumer {
     static void consume(Options options, Events events, End end) throws Exception {
         PushConsumer driver = new PushConsumer(options, events);
         try {
+            driver.startReplies();
             driver.consumer.start();
             driver.awaitAssignment();
             events.tell("ready", "clientId", driver.clientId());
             end.await();
         } finally {
             Closing.promptly(driver.consumer::shutdown);
+            driver.endReplies();
         }
         events.tell("stopped", "received", driver.received.get());
     }
@@ -132,6 +141,34 @@ public final class PushConsumer {
         }
     }
 
+    private void startReplies() throws Exception {
+        if (replies != null) {
+            replies.setNamesrvAddr(options.required("namesrv"));
+            replies.start();
+        }
+    }
+
+    private void endReplies() throws Exception {
+        if (replies != null) {
+            Closing.promptly(replies::shutdown);
+        }
+    }
+
+    /** Reply to a request, where --reply has the beginning of the body. */
+    private void reply(MessageExt request) {
+        if (replies == null) {
+            return;
+        }
+        try {
+            byte[] body = (options.required("reply") + new String(request.getBody(), StandardCharsets.UTF_8))
+                .getBytes(StandardCharsets.UTF_8);
+            SendResult result = replies.send(MessageUtil.createReplyMessage(request, body), 10_000);
+            events.tell("replied", "status", result.getSendStatus().name(), "offsetMsgId", result.getOffsetMsgId());
+        } catch (Exception error) {
+            events.tell("not replied", "error", Events.describe(error));
+        }
+    }
+
     /** Print the messages; false when they have not failed often enough yet. */
     private boolean take(List<MessageExt> messages) {
         boolean success = true;
@@ -142,6 +179,7 @@ public final class PushConsumer {
             if (!quiet) {
                 events.tell(described(message, accepted));
             }
+            reply(message);
         }
         return success;
     }

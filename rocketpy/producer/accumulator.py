@@ -1,0 +1,369 @@
+"""Messages that wait a moment for company: which of them travel together, and when they go.
+
+A batch goes when it is full, or when its first message has waited for `linger`. One that somebody waits for (`send`, a
+future that is asked for its result) goes sooner: as soon as no other of its key is under way, so that nobody is kept
+waiting for company who could be that company himself. Batches to one queue go one at a time, in order, those of
+sharding keys among them; all others fly together.
+
+All of it lives in the trio thread. Other threads drop messages in, which costs them an append: so no lock is held
+while anybody may be interrupted. Plays the part of ProduceAccumulator, whose batches have one tag each; each message of
+a batch carries its own, so here they may differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+import trio
+
+from rocketpy.client.selection import sharding_queue
+from rocketpy.errors import ClientClosedError, RequestTimeoutError, RocketMQError, unsent
+from rocketpy.producer.batching import FIXED, Batch, own_error
+from rocketpy.remoting.timers import Alarm
+
+if TYPE_CHECKING:
+    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.publish_info import TopicPublishInfo
+    from rocketpy.client.send_drivers import Done
+    from rocketpy.client.sending import SendCore
+    from rocketpy.message import MessageQueue
+    from rocketpy.producer.batching import Key
+    from rocketpy.producer.items import Entry, Outcome
+
+__all__ = ["Accumulator", "Starter"]
+
+_MOST: Final = 4096
+"""Messages of a batch."""
+_LEAST = 0.001
+"""Seconds that a batch has even when its time is up: it fails with an error of its own then."""
+
+
+class Starter(Protocol):
+    """What sends batches, in the trio thread: the producer."""
+
+    def start_batch(
+        self, outgoing: Outgoing, queue: MessageQueue | None, tries: int, timeout: float, done: Done
+    ) -> object:
+        """Begin to send one, to a queue or to any; `done` hears how it went, perhaps before this returns."""
+
+    async def ensure_route(self, topic: str, *, timeout: float) -> TopicPublishInfo:
+        """Have the queues of a topic at hand."""
+
+    def start_soon(self, function: Callable[[], Awaitable[object]]) -> None:
+        """Run an async function in a task of the producer's."""
+
+    def note_begun(self) -> None:
+        """A batch is under way, from its first message on: closing waits for it."""
+
+    def note_ended(self) -> None:
+        """It has ended."""
+
+
+class Accumulator:
+    """The batches of one producer.
+
+    Args:
+        core: What its tries share.
+        starter: Sends batches.
+        take_ids: Makes so many unique ids.
+    """
+
+    def __init__(self, core: SendCore, starter: Starter, take_ids: Callable[[int], list[str]]) -> None:
+        config = core.config
+        assert config.linger is not None
+        self._core = core
+        self._starter = starter
+        self._take_ids = take_ids
+        self._linger = config.linger
+        self._largest = config.batch_max_bytes
+        self._most_in_frame = config.max_message_size
+        self._post: Callable[[Callable[[], object]], object] = _nobody
+        self._inbox: deque[Entry] = deque()
+        self._awake = False
+        self._open: dict[Key, Batch] = {}
+        self._flying: dict[Key, int] = {}
+        self._lanes: dict[Key, deque[Batch]] = {}
+        self._spread: list[Batch] = []
+        """Batches under way whose messages have deadlines that are far from each other."""
+        self._without_route: dict[str, list[Entry]] = {}
+        self._is_closed = False
+        self._alarm: Alarm | None = None
+
+    def start(self) -> None:
+        """The producer opens, in this loop."""
+        self._post = trio.lowlevel.current_trio_token().run_sync_soon
+        self._alarm = Alarm(self._core.client.pool.timers, self._ring)
+
+    def attach(self, post: Callable[[Callable[[], object]], object]) -> None:
+        """Another way to have a function called in the trio thread: that of a portal."""
+        self._post = post
+
+    def __len__(self) -> int:
+        """Batches that have not ended."""
+        return len(self._open) + sum(self._flying.values()) + sum(map(len, self._lanes.values()))
+
+    # --- any thread --------------------------------------------------------------------------------------
+
+    def drop_in(self, entry: Entry) -> None:
+        """Take a message.
+
+        Raises:
+            ClientClosedError: the process ends.
+        """
+        self._inbox.append(entry)
+        if entry.waits:
+            self._post(self._drain)  # in any case: this may be a signal handler that struck in the lines below
+        elif not self._awake:
+            try:
+                self._awake = True
+                self._post(self._drain)
+            except BaseException:
+                self._awake = False
+                raise
+
+    def hurry(self) -> None:
+        """Somebody waits for what is here: send it as soon as nothing of its kind is under way."""
+        self._post(self._await_all)
+
+    # --- the trio thread: messages in --------------------------------------------------------------------
+
+    def _drain(self) -> None:
+        """Put what was dropped in into batches; those that somebody waits for may go when all of it has joined."""
+        self._awake = False  # first: who drops something in from here on has this called again
+        inbox = self._inbox
+        awaited: dict[Key, Batch] = {}
+        for _ in range(len(inbox)):
+            batch = self._place(inbox.popleft())
+            if batch is not None and batch.is_awaited:
+                awaited[batch.key] = batch
+        for key, batch in awaited.items():
+            if self._open.get(key) is batch and key not in self._flying:
+                self._shut(batch)
+
+    def _place(self, entry: Entry) -> Batch | None:
+        """Put a message into its batch, None where it has to wait for a route first."""
+        queue, sharding_key = entry.queue, entry.head.sharding_key
+        if queue is None and sharding_key is not None:
+            info = self._core.client.routes.publish_info(entry.topic)
+            if info is None or entry.topic in self._without_route:
+                self._ask_for_route(entry.topic, entry)
+                return None
+            try:
+                queue = sharding_queue(info.queues, sharding_key)
+            except RocketMQError as error:
+                entry.sink.hear(error)
+                return None
+        return self._add(entry, queue)
+
+    def _add(self, entry: Entry, queue: MessageQueue | None) -> Batch:
+        topic, body, _, head, outgoing, _, _, timeout, tries, deadline, waits = entry
+        wait = head.wait
+        key: Key = (topic, wait, timeout, tries) if queue is None else queue
+        batch = self._open.get(key)
+        size, alone = len(body), outgoing is not None
+        frame_size = FIXED + size + len(head.properties)
+        if batch is not None and (
+            alone
+            or batch.size + size > self._largest
+            or batch.frame_size + frame_size > self._most_in_frame
+            or (queue is not None and not batch.is_like(wait, timeout, tries))
+        ):
+            self._shut(batch)
+            batch = None
+        if batch is None:
+            due = deadline - timeout + min(self._linger, timeout / 2)
+            batch = self._open[key] = Batch(key, queue, wait, timeout, tries, due)
+            self._starter.note_begun()
+            if self._alarm is not None and due < self._alarm.when:
+                self._alarm.set(due)
+        batch.entries.append(entry)
+        batch.size += size
+        batch.frame_size += frame_size
+        if waits:
+            batch.is_awaited = True
+        if alone or batch.size >= self._largest or len(batch.entries) >= _MOST or self._is_closed:
+            self._shut(batch)
+        return batch
+
+    def _ask_for_route(self, topic: str, entry: Entry) -> None:
+        """Which queue a sharding key has is said by the route. Those that follow with such keys wait behind it."""
+        before = self._without_route.get(topic)
+        if before is not None:
+            before.append(entry)
+            return
+        self._without_route[topic] = [entry]
+        self._starter.note_begun()
+        self._starter.start_soon(partial(self._find_route, topic, entry.deadline))
+
+    async def _find_route(self, topic: str, deadline: float) -> None:
+        error: BaseException = ClientClosedError(f"the producer was closed before a message for {topic} was sent")
+        try:
+            await self._starter.ensure_route(topic, timeout=max(_LEAST, deadline - self._core.clock()))
+        except RocketMQError as exc:
+            error = exc
+        finally:
+            for entry in self._without_route.pop(topic):
+                batch = None
+                if self._core.client.routes.publish_info(topic) is None:
+                    entry.sink.hear(own_error(error))
+                else:
+                    batch = self._place(entry)
+                if batch is not None and batch.is_awaited and self._open.get(batch.key) is batch:
+                    self._shut(batch)
+            self._starter.note_ended()
+
+    # --- the trio thread: batches out --------------------------------------------------------------------
+
+    def _shut(self, batch: Batch) -> None:
+        """Nothing joins it any more: it goes now, or when those before it in its queue have ended."""
+        if self._open.get(batch.key) is batch:
+            del self._open[batch.key]
+        if batch.queue is not None and batch.key in self._flying:
+            self._lanes.setdefault(batch.key, deque()).append(batch)
+            self._watch(batch)
+        else:
+            self._launch(batch)
+
+    def _launch(self, batch: Batch) -> None:
+        self._flying[batch.key] = self._flying.get(batch.key, 0) + 1
+        outgoing = batch.outgoing(self._take_ids)
+        if outgoing is None:
+            self._landed(batch, None)
+            return
+        done = partial(self._landed, batch)
+        deadline = batch.deadline(self._linger)
+        if deadline > batch.first_deadline:
+            self._spread.append(batch)
+            self._watch(batch)
+        left = max(_LEAST, deadline - self._core.clock())
+        try:
+            self._starter.start_batch(outgoing, batch.queue, batch.tries, left, done)
+        except BaseException as error:  # noqa: BLE001 - what a hook raises belongs to the senders
+            done(error)
+
+    def _watch(self, batch: Batch) -> None:
+        """Look at it when the time of its first message is over."""
+        if self._alarm is not None:
+            self._alarm.set(batch.first_deadline)
+
+    def _landed(self, batch: Batch, outcome: Outcome | None) -> None:
+        """A batch that was launched has ended; with None nobody wanted any of its messages any more."""
+        key = batch.key
+        left = self._flying[key] - 1
+        if left:
+            self._flying[key] = left
+        else:
+            del self._flying[key]
+        if batch in self._spread:
+            self._spread.remove(batch)
+        if outcome is not None and batch.is_refused(outcome):
+            self._part(batch)
+            outcome = None
+        self._follow(key)
+        if outcome is not None:
+            batch.tell(outcome)
+        self._starter.note_ended()
+
+    def _part(self, batch: Batch) -> None:
+        """Send the halves of a batch in its place, ahead of those that follow it: one message may be at fault."""
+        for half in reversed(batch.halves()):
+            self._starter.note_begun()
+            if batch.queue is None:
+                self._launch(half)
+            else:
+                self._lanes.setdefault(batch.key, deque()).appendleft(half)
+
+    def _follow(self, key: Key) -> None:
+        """What goes now that one of its key has ended."""
+        if key in self._flying:
+            return
+        lane = self._lanes.get(key)
+        if lane:
+            batch = lane.popleft()
+            if not lane:
+                del self._lanes[key]
+            self._launch(batch)
+            return
+        found = self._open.get(key)
+        if found is not None and found.is_awaited:
+            self._shut(found)
+
+    def _ring(self, now: float) -> float:
+        """Send what has waited long enough, and tell those whose time is over."""
+        for batch in list(self._open.values()):
+            if batch.due <= now:
+                if batch.queue is not None and batch.key in self._flying:
+                    batch.is_awaited = True  # it may still fill, and goes when the one before it has ended
+                    batch.due = math.inf
+                else:
+                    self._shut(batch)
+        waiting = [each for each in self._open.values() if each.due == math.inf]
+        waiting += [batch for lane in self._lanes.values() for batch in lane]
+        for batch in waiting:
+            for sink in batch.expire(now):
+                sink.hear(_too_late(batch))
+        for batch in self._spread:
+            for sink in batch.expire(now):
+                sink.hear(_unanswered(batch))
+        dues = [batch.due for batch in self._open.values()]
+        dues += [
+            entry.deadline for batch in (*waiting, *self._spread) for entry in batch.entries if entry.deadline > now
+        ]
+        return min(dues, default=math.inf)
+
+    def _await_all(self) -> None:
+        self._drain()
+        for batch in list(self._open.values()):
+            batch.is_awaited = True
+            if batch.key not in self._flying:
+                self._shut(batch)
+
+    # --- the end -----------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let nothing wait for company any more."""
+        self._is_closed = True
+        self._drain()
+        for batch in list(self._open.values()):
+            self._shut(batch)
+
+    def abandon(self) -> None:
+        """End what has not been sent; what is under way ends by itself."""
+        self.close()
+        lanes, self._lanes = self._lanes, {}
+        for lane in lanes.values():
+            for batch in lane:
+                topic = batch.entries[0].topic
+                text = f"the producer was closed before a message for {topic} was sent: nothing was sent"
+                self._end(batch, unsent(ClientClosedError(text)))
+
+    def _end(self, batch: Batch, outcome: Outcome) -> None:
+        """A batch ends that was never launched."""
+        batch.tell(outcome)
+        self._starter.note_ended()
+
+
+def _too_late(batch: Batch) -> RequestTimeoutError:
+    return unsent(
+        RequestTimeoutError(
+            f"the messages to {batch.queue} before this one were not acknowledged within {batch.timeout:g} s: nothing "
+            "was sent",
+            timeout=batch.timeout,
+        )
+    )
+
+
+def _unanswered(batch: Batch) -> RequestTimeoutError:
+    return RequestTimeoutError(
+        f"no answer to the batch with a message for {batch.queue} within {batch.timeout:g} s; whether it was stored is "
+        "unknown",
+        timeout=batch.timeout,
+    )
+
+
+def _nobody(function: Callable[[], object]) -> None:
+    raise AssertionError("an open producer has a loop")

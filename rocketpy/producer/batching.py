@@ -1,0 +1,241 @@
+"""A batch that fills by itself: messages that travel in one frame, and who hears what becomes of each.
+
+A batch is never compressed; a message that is large enough for that travels alone. Pure. Plays the part of
+MessageAccumulation in ProduceAccumulator.
+"""
+
+from __future__ import annotations
+
+import copy
+import struct
+from collections.abc import Callable, Sequence
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rocketpy.client.outgoing import Outgoing
+from rocketpy.errors import MessageIllegalError, RocketMQError
+from rocketpy.message import Message, MessageQueue, PropertyName
+from rocketpy.results import SendResult
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.properties import encode_properties
+
+if TYPE_CHECKING:
+    from rocketpy.producer.items import Entry, Outcome, Sink
+
+__all__ = ["FIXED", "Batch", "Key", "own_error"]
+
+_SEND, _SEND_BATCH = int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE)
+_HEAD: Final = struct.Struct(">iiiii")
+_LENGTH: Final = struct.Struct(">h")
+_ID: Final = f"{PropertyName.UNIQUE_KEY}\x01%s\x02"
+FIXED: Final = _HEAD.size + _LENGTH.size + len(_ID) + 56
+"""Bytes that a message takes in a frame besides its body and its properties, with the longest id there is."""
+
+Key: TypeAlias = "MessageQueue | tuple[str, str, float, int]"
+"""What the messages of a batch have in common: the queue; or topic, wait_store_ok, timeout and number of tries."""
+
+
+class _Nobody:
+    """Hears nothing."""
+
+    is_gone = True
+
+    def hear(self, outcome: Outcome) -> None:
+        """Nothing."""
+
+
+_NOBODY: Final = _Nobody()
+
+
+class Batch:
+    """Messages that travel together.
+
+    Args:
+        key: What they have in common.
+        queue: Where they go, None for any queue.
+        wait: Whether the broker answers only when they are safe, as the property says it.
+        timeout: Seconds for each of them.
+        tries: How many there may be.
+        due: When it goes even if it is not full, on the clock of the client.
+
+    Attributes:
+        entries: The messages.
+        size: Bytes of their bodies.
+        frame_size: Bytes that they take in the frame.
+        is_awaited: Whether somebody waits for one of them, so that it goes as soon as no other of its key is under way.
+    """
+
+    __slots__ = (
+        "due",
+        "entries",
+        "frame_size",
+        "ids",
+        "is_awaited",
+        "key",
+        "queue",
+        "size",
+        "timeout",
+        "tries",
+        "wait",
+    )
+
+    def __init__(self, key: Key, queue: MessageQueue | None, wait: str, timeout: float, tries: int, due: float) -> None:
+        self.key = key
+        self.queue = queue
+        self.wait = wait
+        self.timeout = timeout
+        self.tries = tries
+        self.due = due
+        self.entries: list[Entry] = []
+        self.ids: list[str] = []
+        """Of the messages, once they have been sent."""
+        self.size = 0
+        self.frame_size = 0
+        self.is_awaited = False
+
+    def __len__(self) -> int:
+        """How many messages."""
+        return len(self.entries)
+
+    @property
+    def first_deadline(self) -> float:
+        """That of the message that was given first."""
+        return self.entries[0].deadline
+
+    def deadline(self, spread: float) -> float:
+        """When sending it ends: with the first deadline where those of all are close together, else with the last."""
+        first, last = self.entries[0].deadline, self.entries[-1].deadline
+        return first if last - first <= spread else last
+
+    def expire(self, now: float) -> list[Sink]:
+        """Those whose deadline is over, and who still wait. Their messages stay where they are, and nobody hears."""
+        late = [entry.sink for entry in self.entries if entry.deadline <= now and entry.sink is not _NOBODY]
+        if late:
+            self.entries = [each._replace(sink=_NOBODY) if each.deadline <= now else each for each in self.entries]
+        return late
+
+    def is_like(self, wait: str, timeout: float, tries: int) -> bool:
+        """Whether a message to the same queue may join it."""
+        return self.wait == wait and self.timeout == timeout and self.tries == tries
+
+    # --- there -------------------------------------------------------------------------------------------
+
+    def outgoing(self, take_ids: Callable[[int], list[str]]) -> Outgoing | None:
+        """What is sent: without the messages that nobody waits for any more; None when there is no other.
+
+        Args:
+            take_ids: Makes so many unique ids.
+        """
+        if any(entry.sink.is_gone for entry in self.entries):
+            self._drop_gone()
+        entries = self.entries
+        if not entries:
+            return None
+        if not self.ids:
+            self.ids = take_ids(len(entries))
+            if any(entry.head.message_id for entry in entries):
+                self.ids = [e.head.message_id or own for e, own in zip(entries, self.ids, strict=True)]
+        first = entries[0]
+        if len(entries) == 1:
+            return self._alone(first)
+        text = encode_properties({PropertyName.WAIT: self.wait})
+        body = _joined(entries, _properties(entries, self.ids))
+        message = _message(first.topic, body, 0, self.wait)
+        return Outgoing(message, _SEND_BATCH, body, text, 0, ",".join(self.ids), is_batch=True)
+
+    def _alone(self, entry: Entry) -> Outgoing:
+        if entry.outgoing is not None:
+            self.ids = [entry.outgoing.message_id]
+            return entry.outgoing
+        [properties] = _properties([entry], self.ids)
+        message = _message(entry.topic, entry.body, entry.flag, self.wait)
+        is_plain = self.queue is None
+        return Outgoing(message, _SEND, entry.body, properties.decode(), 0, self.ids[0], is_plain=is_plain)
+
+    def _drop_gone(self) -> None:
+        kept = [number for number, entry in enumerate(self.entries) if not entry.sink.is_gone]
+        self.entries = [self.entries[number] for number in kept]
+        if self.ids:
+            self.ids = [self.ids[number] for number in kept]
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """Two batches in its place: what it holds is refused, and perhaps only one message is at fault."""
+        middle = len(self.entries) // 2
+        return self._with(slice(None, middle)), self._with(slice(middle, None))
+
+    def _with(self, part: slice) -> Batch:
+        made = Batch(self.key, self.queue, self.wait, self.timeout, self.tries, self.due)
+        made.entries, made.ids = self.entries[part], self.ids[part]
+        return made
+
+    # --- and back ----------------------------------------------------------------------------------------
+
+    def is_refused(self, outcome: Outcome) -> bool:
+        """Whether a broker has refused what it holds, and it holds more than one message."""
+        if len(self.entries) < 2 or not isinstance(outcome, BaseException):
+            return False
+        return isinstance(outcome, MessageIllegalError) or isinstance(outcome.__cause__, MessageIllegalError)
+
+    def tell(self, outcome: Outcome) -> None:
+        """Tell everybody what became of their messages."""
+        entries = self.entries
+        if isinstance(outcome, BaseException):
+            entries[0].sink.hear(outcome)
+            for entry in entries[1:]:
+                entry.sink.hear(own_error(outcome))
+        elif len(entries) == 1:
+            entries[0].sink.hear(outcome)
+        else:
+            self._split(outcome)
+
+    def _split(self, result: SendResult) -> None:
+        """The result of each message: they are stored one after the other.
+
+        A broker that stores a batch as one message gives it one id; the offsets count all the same.
+        """
+        ids = result.offset_message_id.split(",")
+        if len(ids) != len(self.entries):
+            ids = [result.offset_message_id] * len(self.entries)
+        status, _, _, queue, offset, transaction_id, region, trace_on, recall_handle = result
+        new = tuple.__new__  # the class's own takes twice as long
+        for entry, message_id, offset_id in zip(self.entries, self.ids, ids, strict=True):
+            values = (status, message_id, offset_id, queue, offset, transaction_id, region, trace_on, recall_handle)
+            entry.sink.hear(new(SendResult, values))
+            offset += 1
+
+
+def _message(topic: str, body: bytes, flag: int, wait: str) -> Message:
+    """What the tries of a send look at. The user's own may have been changed by now."""
+    made = Message.__new__(Message)
+    made.topic, made.body, made.flag = topic, body, flag
+    made.properties = {PropertyName.WAIT: wait}
+    return made
+
+
+def _properties(entries: Sequence[Entry], ids: Sequence[str]) -> list[bytes]:
+    """Those of each message, with its id."""
+    own = [(_ID % each).encode() for each in ids]
+    if any(entry.head.message_id for entry in entries):
+        own = [b"" if entry.head.message_id else each for entry, each in zip(entries, own, strict=True)]
+    return [entry.head.properties + each for entry, each in zip(entries, own, strict=True)]
+
+
+def _joined(entries: Sequence[Entry], properties: Sequence[bytes]) -> bytes:
+    """The body of the frame; part after part of all messages together, so that the loops are the interpreter's own."""
+    bodies = [entry.body for entry in entries]
+    body_sizes, sizes = list(map(len, bodies)), list(map(len, properties))
+    fixed = _HEAD.size + _LENGTH.size
+    totals = [fixed + size + body_size for size, body_size in zip(sizes, body_sizes, strict=True)]
+    heads = map(_HEAD.pack, totals, repeat(0), repeat(0), [entry.flag for entry in entries], body_sizes)
+    lengths = {size: _LENGTH.pack(size) for size in set(sizes)}
+    items = zip(heads, bodies, map(lengths.__getitem__, sizes), properties, strict=True)
+    return b"".join(chain.from_iterable(items))
+
+
+def own_error(error: BaseException) -> BaseException:
+    """An error of its own for each message, or tracebacks would pile up on a shared one."""
+    if not isinstance(error, RocketMQError):
+        return error
+    made = copy.copy(error)
+    made.__cause__ = error.__cause__
+    return made

@@ -1,0 +1,122 @@
+"""Sends of trio tasks that wait for company: each parks until its batch has its answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from rocketpy.errors import TooManyRequestsError
+from rocketpy.producer.choosing import Fixed
+
+if TYPE_CHECKING:
+    from rocketpy.client.sending import Choice
+    from rocketpy.message import Message
+    from rocketpy.producer.accumulator import Accumulator
+    from rocketpy.producer.items import Head, Outcome
+    from rocketpy.producer.outside import Outside
+    from rocketpy.results import SendResult
+
+__all__ = ["TaskSends", "no_room"]
+
+
+class _Sender:
+    """A task that waits for what becomes of its message.
+
+    Attributes:
+        is_gone: whether it was cancelled.
+        outcome: what became of the message.
+    """
+
+    __slots__ = ("_task", "is_gone", "outcome")
+
+    def __init__(self) -> None:
+        self._task: trio.lowlevel.Task | None = None
+        self.is_gone = False
+        self.outcome: Outcome | None = None
+
+    def hear(self, outcome: Outcome) -> None:
+        """This became of it."""
+        self.outcome = outcome
+        task, self._task = self._task, None
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+    async def park(self) -> None:
+        """Wait until it has heard."""
+        self._task = trio.lowlevel.current_task()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._task, self.is_gone = None, True
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+
+class TaskSends:
+    """The sends of one trio producer whose messages wait for company.
+
+    Args:
+        outside: The producer.
+        accumulator: Where they wait.
+    """
+
+    def __init__(self, outside: Outside, accumulator: Accumulator) -> None:
+        self._outside = outside
+        self._accumulator = accumulator
+        self._most = outside.core.config.total_batch_max_bytes
+        self._taken = 0
+        self._eased = trio.Event()
+
+    async def send(
+        self, message: Message, head: Head, choice: Choice | None, seconds: float, retries: int
+    ) -> SendResult:
+        """Send a message and wait for the answer.
+
+        Raises:
+            TooManyRequestsError: too much waited already, for the whole time.
+            RocketMQError: it was not acknowledged.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        clock = self._outside.core.clock
+        deadline = clock() + seconds
+        sender = _Sender()
+        queue = choice.queue if isinstance(choice, Fixed) else None
+        if choice is not None and queue is None:
+            queue = choice(await self._outside.ensure_route(message.topic, timeout=seconds))
+        size = len(message.body)
+        while self._taken and self._taken + size > self._most:
+            await self._wait_room(message.topic, deadline, seconds)
+        entry = self._outside.items.entry(message, head, sender, queue, seconds, 1 + retries, deadline, waits=True)
+        self._taken += size
+        try:
+            self._accumulator.drop_in(entry)
+            await sender.park()
+        finally:
+            self._taken -= size
+            self._eased.set()
+        outcome, sender.outcome = sender.outcome, None
+        if isinstance(outcome, BaseException):
+            try:
+                raise outcome
+            finally:
+                del outcome  # its traceback refers to this frame: no cycle may stay behind
+        assert outcome is not None
+        return outcome
+
+    async def _wait_room(self, topic: str, deadline: float, seconds: float) -> None:
+        self._accumulator.hurry()
+        if self._eased.is_set():
+            self._eased = trio.Event()
+        with trio.move_on_at(deadline):
+            await self._eased.wait()
+            return
+        raise no_room(topic, seconds, self._most)
+
+
+def no_room(topic: str, seconds: float, most: int) -> TooManyRequestsError:
+    """What to tell when there was none in time."""
+    return TooManyRequestsError(
+        f"messages of {most} bytes wait to be sent or acknowledged, as much as may, and there was no room for one to "
+        f"{topic} within {seconds:g} s: nothing was sent; send more slowly, or raise total_batch_max_bytes"
+    )

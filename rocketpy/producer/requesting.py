@@ -1,0 +1,170 @@
+"""Requests of a producer: a message is sent, and a consumer's reply is waited for.
+
+The broker that a reply goes to pushes it to the client that asked, which it knows by its heartbeats. So before a
+request is sent, every broker of the topic has to have had one. Plays the part of request in DefaultMQProducerImpl.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from rocketpy.client import send_drivers
+from rocketpy.client.outgoing import Outgoing
+from rocketpy.client.requests import new_correlation_id
+from rocketpy.errors import ClientClosedError, ReplyTimeoutError, RocketMQError
+from rocketpy.message.reply import as_request
+from rocketpy.producer.choosing import choice_of
+from rocketpy.wire.bodies.route import MASTER_ID
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.lifecycle import Lifecycle
+    from rocketpy.client.outgoing import Preparer
+    from rocketpy.client.requests import PendingRequest
+    from rocketpy.client.selection import QueueSelector
+    from rocketpy.client.sending import Choice, SendCore
+    from rocketpy.config import ProducerConfig
+    from rocketpy.message import Message, MessageExt, MessageQueue
+    from rocketpy.producer.outside import Outside
+
+__all__ = ["Asked", "Requesting"]
+
+_LEAST = 0.001
+
+
+@attrs.frozen(eq=False)
+class Asked:
+    """A request that is ready to be sent."""
+
+    outgoing: Outgoing
+    correlation_id: str
+    deadline: float
+    """For everything, on the clock of the client."""
+    timeout: float
+    """The seconds that led to it."""
+
+
+class Requesting:
+    """What a producer needs to make requests."""
+
+    client: MQClientInstance
+    config: ProducerConfig
+    outside: Outside
+    _core: SendCore
+    _lifecycle: Lifecycle
+    _preparer: Preparer
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | None = None,
+    ) -> MessageExt:
+        """Send a message and wait for the reply of the consumer that gets it.
+
+        The consumer makes the reply with `create_reply_message` and sends it with a producer. The message is sent, and
+        tried again, as by `send`; so a consumer may get it twice, and the first reply counts. A reply that comes later
+        than `timeout` is dropped and logged.
+
+        Args:
+            message: what to send.
+            queue: where exactly, as in `send`.
+            selector: chooses one of the queues, as in `send`.
+            arg: for the selector.
+            timeout: seconds for everything, `send_timeout` when None.
+
+        Returns:
+            The reply.
+
+        Raises:
+            ReplyTimeoutError: the message was sent, and no reply came in time.
+            TooManyRequestsError: too many requests wait for replies.
+            ClientClosedError: the producer was closed meanwhile, and nobody waits for the reply any more.
+            RocketMQError: the message could not be sent, as in `send`.
+        """
+        self._lifecycle.check_here()
+        asked = self.prepare_request(message, timeout)
+        choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
+        return await self.ask(asked, choice, self.config.retry_times_when_send_failed)
+
+    def prepare_request(self, message: Message, timeout: float | None) -> Asked:
+        """Check and encode a request, from any thread; for `ask`.
+
+        Raises:
+            ConfigError: it cannot be sent as it is.
+            ClientClosedError: the producer is not open.
+        """
+        self._lifecycle.check_open()
+        seconds = self.checked_timeout(timeout)
+        correlation_id = new_correlation_id()
+        made = as_request(
+            message,
+            correlation_id=correlation_id,
+            client_id=self.client.client_id,
+            ttl=max(1, round(seconds * 1000)),
+        )
+        return Asked(self._preparer.one(made), correlation_id, self._core.clock() + seconds, seconds)
+
+    async def ask(self, asked: Asked, choice: Choice | None, retries: int) -> MessageExt:
+        """Send what was prepared and wait for its reply, in the loop of the producer. Raises as `request`."""
+        if not self._core.is_open:  # while it closes it waits for what was accepted before
+            self._lifecycle.check_open()
+        requests = self.client.requests
+        pending = requests.open(asked.correlation_id, self)
+        self._one_more()
+        try:
+            return await self._ask(asked, choice, 1 + retries, pending)
+        finally:
+            requests.close(pending)
+            self._one_less()
+
+    async def _ask(self, asked: Asked, choice: Choice | None, tries: int, pending: PendingRequest) -> MessageExt:
+        topic, clock = asked.outgoing.topic, self._core.clock
+        try:
+            with pending.sending:
+                await self._be_known(topic, asked.deadline)
+                left = max(_LEAST, asked.deadline - clock())
+                await send_drivers.send(self._core, asked.outgoing, choice, tries, left)
+        except RocketMQError:
+            if pending.reply is None:
+                raise
+        with trio.move_on_at(asked.deadline):
+            await pending.ended.wait()
+        if pending.reply is not None:
+            return pending.reply
+        if pending.ended.is_set():
+            raise ClientClosedError(
+                f"the producer was closed before a reply to a message for {topic} came: whether a consumer has got the "
+                "message is unknown"
+            )
+        raise ReplyTimeoutError(
+            f"no reply to a message for {topic} came within {asked.timeout:g} s: whether a consumer has got it is "
+            "unknown; check that one consumes the topic and replies, or allow more time",
+            timeout=asked.timeout,
+            correlation_id=asked.correlation_id,
+        )
+
+    async def _be_known(self, topic: str, deadline: float) -> None:
+        """Have every broker of a topic know this client, so that it can push the reply."""
+        client, clock = self.client, self._core.clock
+        if client.routes.publish_info(topic) is None:
+            await self.outside.ensure_route(topic, timeout=max(_LEAST, deadline - clock()))
+        route = client.routes.route(topic)
+        masters = {each[MASTER_ID] for each in route.brokers.values() if MASTER_ID in each} if route else set()
+        if not client.heartbeats.are_told(masters):
+            with trio.move_on_at(deadline):
+                await client.heartbeats.tell(masters)
+
+    if TYPE_CHECKING:  # what a producer has
+
+        def _one_more(self) -> None: ...
+
+        def _one_less(self) -> None: ...
+
+        def checked_timeout(self, timeout: Any) -> float: ...

@@ -1,0 +1,61 @@
+"""One `request_soon` on its way: a task of the portal asks, and its outcome completes a future."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rocketpy.errors import ClientClosedError
+from rocketpy.portal import Call
+
+if TYPE_CHECKING:
+    from rocketpy.client.sending import Choice
+    from rocketpy.message import MessageExt
+    from rocketpy.portal import Portal
+    from rocketpy.producer import Producer
+    from rocketpy.producer.requesting import Asked
+    from rocketpy.sync.future import SendFuture
+    from rocketpy.sync.gate import Gate
+
+__all__ = ["AskedSoon"]
+
+
+class AskedSoon:
+    """A request that is on its way.
+
+    Args:
+        gate: Where it has taken room.
+        future: Hears what becomes of it.
+    """
+
+    __slots__ = ("_future", "_gate")
+
+    def __init__(self, gate: Gate, future: SendFuture[MessageExt]) -> None:
+        self._gate = gate
+        self._future = future
+
+    def begin(self, home: Portal, producer: Producer, asked: Asked, choice: Choice | None, retries: int) -> None:
+        """Ask."""
+        call = Call(partial(producer.ask, asked, choice, retries))
+        call.on_end = partial(self._ended, call)
+        try:
+            home.post(call.start, home)
+        except ClientClosedError as error:
+            self._done(error)
+
+    def _ended(self, call: Call[MessageExt]) -> None:
+        """In the portal."""
+        try:
+            outcome: MessageExt | BaseException = call.result()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the future holds it
+            outcome = error
+        call.on_end = _nothing  # it refers to the call: no cycle may stay behind
+        self._done(outcome)
+
+    def _done(self, outcome: MessageExt | BaseException) -> None:
+        self._future.complete(outcome)
+        self._gate.leave(self)  # last: those who wait until nobody is inside find the callbacks due
+
+
+def _nothing() -> None:
+    """Hears of the end of a call once its future has heard."""
