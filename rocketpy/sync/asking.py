@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -24,15 +25,19 @@ class AskedSoon:
     """A request that is on its way.
 
     Args:
-        gate: Where it has taken room.
-        future: Hears what becomes of it.
+        gate: Where it takes room.
+        future: Gets the outcome.
+
+    Attributes:
+        beginner: The ident of the thread that is handing it over, 0 afterwards, as in `Soon`.
     """
 
-    __slots__ = ("_future", "_gate")
+    __slots__ = ("_future", "_gate", "beginner")
 
     def __init__(self, gate: Gate, future: SendFuture[MessageExt]) -> None:
         self._gate = gate
         self._future = future
+        self.beginner = threading.get_ident()
 
     def begin(self, home: Portal, producer: Producer, asked: Asked, choice: Choice | None, retries: int) -> None:
         """Ask."""
@@ -42,6 +47,7 @@ class AskedSoon:
             home.post(call.start, home)
         except ClientClosedError as error:
             self._done(error)
+        self.beginner = 0
 
     def _ended(self, call: Call[MessageExt]) -> None:
         """In the portal."""

@@ -27,7 +27,10 @@ class _CompanyFuture(SendFuture[SendResult]):
 
     Args:
         surroundings: of its producer.
-        gate: where it has taken room.
+        gate: where it takes room.
+
+    Attributes:
+        beginner: the ident of the thread that is handing the message over, 0 afterwards, as in `Soon`.
     """
 
     is_gone = False
@@ -35,6 +38,7 @@ class _CompanyFuture(SendFuture[SendResult]):
     def __init__(self, surroundings: Surroundings, gate: Gate) -> None:
         super().__init__(surroundings)
         self._gate = gate
+        self.beginner = threading.get_ident()
 
     def hear(self, outcome: Outcome) -> None:
         """This became of it."""
@@ -46,14 +50,16 @@ class _Sender:
     """A thread that waits for what becomes of its message.
 
     Attributes:
+        beginner: the ident of the thread while it hands the message over, 0 afterwards, as in `Soon`.
         is_gone: whether it waits no longer.
         outcome: what became of the message.
     """
 
-    __slots__ = ("_gate", "_lock", "is_gone", "outcome")
+    __slots__ = ("_gate", "_lock", "beginner", "is_gone", "outcome")
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
+        self.beginner = threading.get_ident()
         self._lock = threading.Lock()
         self._lock.acquire()
         self.is_gone = False
@@ -123,6 +129,7 @@ class ThreadSends:
         try:
             self._enter(sender, entry)
             self._accumulator.drop_in(entry)
+            sender.beginner = 0
             return sender.wait()
         except BaseException:
             self._gate.leave(sender)
@@ -142,6 +149,7 @@ class ThreadSends:
         except BaseException:
             self._gate.leave(future)
             raise
+        future.beginner = 0
         return future
 
     def _enter(self, ticket: object, entry: Entry) -> None:

@@ -130,7 +130,7 @@ class Gate:
 
 
 class Gates:
-    """Several gates, for those who close them and wait until nothing is inside of any."""
+    """Several gates that are closed together, and waited for until nothing is inside any of them."""
 
     def __init__(self, *gates: Gate) -> None:
         self._gates = gates
@@ -140,7 +140,7 @@ class Gates:
         return sum(map(len, self._gates))
 
     def begun_by(self, thread: int) -> tuple[int, ...]:
-        """How many this thread is handing over, by gate."""
+        """How many messages this thread is handing over, by gate: their tickets have it as their `beginner`."""
         return tuple(sum(getattr(each, "beginner", 0) == thread for each in gate.tickets()) for gate in self._gates)
 
     def more_than(self, spared: Sequence[int]) -> int:
@@ -150,9 +150,12 @@ class Gates:
     def wait_empty(self, timeout: float | None, spared: Sequence[int]) -> int:
         """Wait up to `timeout` seconds until at most `spared` are inside, by gate. Returns how many more there are."""
         until = None if timeout is None else monotonic() + timeout
-        for gate, count in zip(self._gates, spared, strict=True):
-            gate.wait_empty(None if until is None else until - monotonic(), count)
-        return self.more_than(spared)
+        while True:  # a callback may have gone through the first gate while the second one was waited for
+            for gate, count in zip(self._gates, spared, strict=True):
+                gate.wait_empty(None if until is None else until - monotonic(), count)
+            more = self.more_than(spared)
+            if not more or (until is not None and monotonic() >= until):
+                return more
 
     def open(self) -> None:
         """Let everything through."""

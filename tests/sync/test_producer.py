@@ -110,7 +110,7 @@ def test_S2_send_soon_with_queue_selector_and_callbacks(namesrv, topic):
         wait([future, chosen], 10)
         assert future.result().queue == queue
         assert chosen.result().queue.queue_id == 1
-        assert called == [future]
+    assert called == [future]
 
 
 def test_S7_what_a_selector_raises_is_in_the_future(namesrv, topic):
@@ -299,6 +299,38 @@ def test_a_finalizer_may_close_it_in_the_middle_of_send_soon(namesrv, topic, mon
         else:
             with pytest.raises(ClientClosedError):
                 future.result(5)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["a client that stays open", "a client of its own"])
+@pytest.mark.parametrize("way", ["send_soon", "send", "request_soon"])
+def test_a_finalizer_may_close_it_in_the_middle_of_a_call_that_lingers_or_asks(
+    namesrv, topic, monkeypatch, way, shared
+):
+    with MQClientInstance(namesrv=namesrv) as client:
+        settings = {"client": client} if shared else {"namesrv": namesrv}
+        producer = Producer("pg", **settings, linger=0.005)
+        producer.start()
+        producer.create_topic(topic)
+        producer.send(Message(topic, b"connects"))
+        gate = producer._request_gate if way == "request_soon" else producer._gate
+        enter = gate.enter
+
+        def struck(*arguments, **keywords):
+            entered = enter(*arguments, **keywords)
+            producer.close()
+            return entered
+
+        monkeypatch.setattr(gate, "enter", struck)
+        try:  # it goes out if the client has a connection, as a message of `send_soon` does, or fails
+            called = getattr(producer, way)(Message(topic, b"x"))
+            result = called if way == "send" else called.result(5)
+        except ClientClosedError:
+            pass
+        else:
+            assert shared
+            assert result.status is SendStatus.SEND_OK
+        assert not producer.is_open
+        assert len(gate) == 0
 
 
 # --- forks and signals ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import threading
 
 from rocketpy.config import ProducerConfig
 from rocketpy.sync.future import Callbacks
-from rocketpy.sync.gate import Gate
+from rocketpy.sync.gate import Gate, Gates
 from rocketpy.sync.under_way import UnderWay
 
 LINKS = 5
@@ -53,7 +53,7 @@ class NothingDirect:
 def test_callbacks_whose_messages_are_answered_between_two_looks_are_waited_for() -> None:
     gate = Gate(10, 100)
     chain = Chain(gate)
-    under_way = UnderWay(ProducerConfig(group="pg"), gate, NothingDirect(chain), chain)
+    under_way = UnderWay(ProducerConfig(group="pg"), Gates(gate), NothingDirect(chain), chain)
     chain.submit(lambda: chain.link(1))
     assert under_way.wait_idle(10) == 0
     assert chain.ran == [1, 2, 3, 4, 5]
@@ -72,7 +72,7 @@ def test_a_message_that_this_thread_hands_over_is_not_waited_for() -> None:
     """A finalizer that interrupts this thread closes the producer, and the message waits for the finalizer."""
     gate = Gate(10, 100)
     callbacks = Callbacks("struck")
-    under_way = UnderWay(ProducerConfig(group="pg"), gate, NothingDirect(Chain(gate)), callbacks)
+    under_way = UnderWay(ProducerConfig(group="pg"), Gates(gate), NothingDirect(Chain(gate)), callbacks)
     ours, other = Handed(threading.get_ident()), Handed(0)
     gate.enter(ours, 1)
     assert under_way.wait_idle(None) == 0
@@ -81,3 +81,35 @@ def test_a_message_that_this_thread_hands_over_is_not_waited_for() -> None:
     threading.Timer(0.01, gate.leave, [other]).start()
     assert under_way.wait_idle(10) == 0
     assert gate.tickets() == [ours]
+
+
+class Second(Gate):
+    """The second gate. While it is waited for, a message goes through the first one, and leaves it a little later."""
+
+    def __init__(self, first: Gate) -> None:
+        super().__init__(10, 100)
+        self._first = first
+
+    def wait_empty(self, timeout: float | None, spared: int = 0) -> int:
+        left = super().wait_empty(timeout, spared)
+        first, self._first = self._first, Gate(1, 1)
+        first.enter("late", 1)
+        threading.Timer(0.01, first.leave, ["late"]).start()
+        return left
+
+
+def test_each_of_several_gates_is_waited_for_until_all_are_empty() -> None:
+    first = Gate(10, 100)
+    gates = Gates(first, Second(first))
+    assert gates.wait_empty(None, (0, 0)) == 0
+    assert len(gates) == 0
+
+
+def test_messages_that_this_thread_hands_over_are_spared_in_their_gate_alone() -> None:
+    sends, requests = Gate(10, 100), Gate(10, 100)
+    gates = Gates(sends, requests)
+    requests.enter(Handed(threading.get_ident()), 1)
+    assert gates.begun_by(threading.get_ident()) == (0, 1)
+    assert gates.wait_empty(None, (0, 1)) == 0
+    sends.enter(Handed(0), 1)
+    assert gates.wait_empty(0.001, (0, 1)) == 1
