@@ -157,8 +157,8 @@ class Broker:
         config, statistics = self.config, BrokerStatistics(trio.current_time)
         answers = self.memory.account(ANSWERS)
         self.storing = storing = Storing(storage, config, statistics, self._hear, hooks, answers)
-        self.timers = Timers(config, storage, storing)
         self.tables = Tables(config, storage, storing.store, self.memory)
+        self.timers = Timers(config, storage, storing, self.tables.topics)
         self.delays = Delays(config, storage, storing, self.tables.topics)
         self.filters = Filters(config, storage, storing, self.memory)
         self.transactions = Transactions(config, storage, storing, self.tables, lambda: self.identity.store_host)
@@ -193,9 +193,10 @@ class Broker:
 
     def _stages(self) -> dict[Place, Stage]:
         """The stages of the put pipeline behind the checks."""
+        timer = TimerStage(self.config.store, self.timers.count_in, self.storing.queue_refusal)
         return {
-            Place.HALF_MESSAGE: HalfStage(self.storing.queue_refusal),
-            Place.TIMER: TimerStage(self.config.store, self.timers.count_in, self.storing.queue_refusal),
+            Place.HALF_MESSAGE: HalfStage(self.storing.queue_refusal, timer.refusal),
+            Place.TIMER: timer,
             Place.DELAY_LEVEL: DelayStage(self.delays.level_count, self.storing.queue_refusal),
             Place.STORE: StoreStage(self.storing.place, self.config),
         }
@@ -213,7 +214,7 @@ class Broker:
             recall=RecallView(config, identity, topics, turn, pipeline),
             timer=TimerView(self.timers.timers, self.timers.metrics, self.timers.is_on),
             send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
-            transactions=TransactionView(config, identity, store, turn, pipeline, self.transactions.ledger),
+            transactions=TransactionView(config, identity, store, topics, turn, pipeline, self.transactions.ledger),
             reply=ReplyView(config, identity, turn, pipeline, checks, producers, self.replying.pushes),
             pull=PullView(
                 config,

@@ -178,6 +178,7 @@ class TransactionView(NamedTuple):
     config: BrokerConfig
     identity: Identity
     store: MessageStore
+    topics: TopicTable
     turn: Turn
     pipeline: PutPipeline
     ledger: Ledger

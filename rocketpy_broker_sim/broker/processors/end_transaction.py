@@ -19,6 +19,7 @@ from rocketpy.wire.headers.transaction import EndTransactionRequestHeader, Resum
 from rocketpy.wire.message_id import decode_offset_message_id
 from rocketpy.wire.names import TRANSACTION_DISCARD_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from rocketpy_broker_sim.broker.again import readable
 from rocketpy_broker_sim.broker.put_pipeline import Place, Put
 from rocketpy_broker_sim.broker.stored import stored_record
 from rocketpy_broker_sim.broker.transactions.half import (
@@ -141,6 +142,7 @@ def _commit(broker: TransactionView, record: StoredRecord) -> tuple[int, str] | 
     message = committed(record, broker.identity.store_host)
     if message is None:
         return ResponseCode.SYSTEM_ERROR, "the half message does not say for which topic it is"
+    message.queue_id = readable(broker.topics.queues_read(message.topic), message.queue_id)
     put = Put(message=message, properties=record.properties)
     broker.pipeline.take([put], behind=Place.HALF_MESSAGE)
     broker.turn.rests_on(put)

@@ -46,19 +46,14 @@ class Delays(Subsystem):
         self._store = storing.store
         self._interval = config.store.flush_delay_offset_interval / 1000
         offsets = DelayOffsetTable(config, storage)
-        self._topics = topics
         self.schedule = ScheduleService(
-            storing.store, levels, offsets, storing.commit, storing.disk.flush_taken, self._queues_read
+            storing.store, levels, offsets, storing.commit, storing.disk.flush_taken, topics.queues_read
         )
         storing.turn.subscribe(self._arrived)
 
     def _arrived(self, arrival: Arrival) -> None:
         if arrival.topic == SCHEDULE_TOPIC:
             self.schedule.on_arrival(arrival.queue_id)
-
-    def _queues_read(self, name: str) -> int:
-        topic = self._topics.get(name)
-        return 0 if topic is None else topic.read_queue_nums
 
     def recover(self) -> None:
         """Read where delivery stood."""

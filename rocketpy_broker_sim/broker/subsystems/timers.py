@@ -23,6 +23,7 @@ from rocketpy_broker_sim.store.timer.store import TimerStore
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.subsystems.storing import Storing
+    from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.put_result import Arrival
 
@@ -38,6 +39,7 @@ class Timers(Subsystem):
         config: the settings.
         storage: where wheel, log and checkpoint are; written after the messages, so by itself.
         storing: where messages wait, and where they go; recovered before.
+        topics: knows how many read queues each topic has.
 
     Attributes:
         is_on: Whether there is a timer.
@@ -46,14 +48,14 @@ class Timers(Subsystem):
         service: Moves the messages.
     """
 
-    def __init__(self, config: BrokerConfig, storage: Storage, storing: Storing) -> None:
+    def __init__(self, config: BrokerConfig, storage: Storage, storing: Storing, topics: TopicTable) -> None:
         self.is_on = config.store.timer_wheel_enable
         self.timers = TimerStore(storage, config.store, storing.store)
         self.metrics = TimerMetricsTable(storage)
         self._store = storing.store
         clock = TimerClock(trio.current_time)
         parts = TimerParts(config.store, storing.store, self.timers, OpenSlots(), clock, self.metrics, storing.commit)
-        self.service = TimerService(parts, storing.disk.flush_taken)
+        self.service = TimerService(parts, storing.disk.flush_taken, topics.queues_read)
         if self.is_on:
             storing.turn.subscribe(self._arrived)
 

@@ -118,6 +118,11 @@ class TopicTable(StoredTable):
         """Call a plain function, from now on, with the names of topics that were made, changed or deleted."""
         self._listeners.append(listener)
 
+    def queues_read(self, name: str) -> int:
+        """The number of read queues of a topic; 0 for a topic that does not exist."""
+        topic = self._topics.get(name)
+        return 0 if topic is None else topic.read_queue_nums
+
     # --- making topics on the way ----------------------------------------------------------------------
 
     def create_on_send(

@@ -14,13 +14,13 @@ from rocketpy.logs import get_logger, quote
 from rocketpy.message import PropertyName
 from rocketpy.seams import wall_ms
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.broker.again import Again, may_go, put_again
+from rocketpy_broker_sim.broker.again import Again, may_go, put_again, readable
 from rocketpy_broker_sim.broker.stored import stored_record
 from rocketpy_broker_sim.broker.timer.times import delete_key
 from rocketpy_broker_sim.store.put_result import IncomingMessage, MessageRun
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from rocketpy_broker_sim.broker.stored import StoredRecord
     from rocketpy_broker_sim.store.message_store import MessageStore
@@ -58,10 +58,12 @@ class Delivery:
 
     Args:
         store: Where they wait, and where they go.
+        queues_read: Returns the number of read queues of a topic; 0 for a topic that does not exist.
     """
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, queues_read: Callable[[str], int] = lambda topic: 0) -> None:
         self._store = store
+        self._queues_read = queues_read
 
     def prepare(
         self, position: int, size: int, written_ms: int, *, rolls: bool = False, recalled: Collection[str] = ()
@@ -100,7 +102,7 @@ class Delivery:
             if goal is None or PropertyName.TIMER_DEL_UNIQUE_KEY in record.properties:
                 log.error("a timer message for no topic is left out: %s", quote(str(record.properties)))
                 return Outcome(topic)
-            message.topic, message.queue_id = goal
+            message.topic, message.queue_id = goal[0], readable(self._queues_read(goal[0]), goal[1])
         _mark(record, written_ms, rolls=rolls)
         return Outcome(topic, message=message)
 

@@ -43,12 +43,18 @@ class TimerService:
     Args:
         parts: Its parts.
         flush: Returns when the disk has the commit log.
+        queues_read: Returns the number of read queues of a topic; 0 for a topic that does not exist.
     """
 
-    def __init__(self, parts: TimerParts, flush: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        parts: TimerParts,
+        flush: Callable[[], Awaitable[None]],
+        queues_read: Callable[[str], int] = lambda topic: 0,
+    ) -> None:
         self._parts = parts
         self._flush = flush
-        delivery = Delivery(parts.store)
+        delivery = Delivery(parts.store, queues_read)
         self.enqueue = Enqueue(parts, delivery)
         self.dequeue = Dequeue(parts, delivery)
         self._arrived = trio.Event()

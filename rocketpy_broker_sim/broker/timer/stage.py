@@ -61,30 +61,42 @@ class TimerStage:
             if message.topic != TIMER_TOPIC and is_consumable(message.sys_flag):
                 put.refusal = self._take(message, properties)
 
+    def refusal(self, properties: dict[str, str]) -> tuple[int, str] | None:
+        """Why no message can wait for the time that these properties ask for; None if one can, or need not wait."""
+        if self.watches.isdisjoint(properties) or (delay_level(properties) or 0) > 0:
+            return None
+        return self._moment(properties, wall_ms())[1]
+
     def _take(self, message: IncomingMessage, properties: dict[str, str]) -> tuple[int, str] | None:
         """Put one message aside, unless its moment has come. Returns why it may not be."""
-        config, now = self._config, wall_ms()
-        if not config.timer_wheel_enable:
-            return ResponseCode.SYSTEM_ERROR, _OFF
-        try:
-            moment = asked_ms(properties, now)
-        except ValueError as exc:
-            return ResponseCode.MESSAGE_ILLEGAL, f"the timer message is illegal: its time of delivery {exc}"
-        if moment is None:
-            return None
+        now = wall_ms()
+        moment, refusal = self._moment(properties, now)
+        if refusal is not None or moment is None:
+            return refusal
         if moment <= now:
             if PropertyName.TIMER_DEL_UNIQUE_KEY in properties:
                 return ResponseCode.MESSAGE_ILLEGAL, "the message that would be recalled is due already"
             return None
-        most = config.timer_max_delay_sec * 1000
-        if moment - now > most:
-            remark = f"the timer message is illegal: it may be due at most {most} ms from now (timerMaxDelaySec)"
-            return ResponseCode.MESSAGE_ILLEGAL, remark
-        slot = slot_ms(moment, config.timer_precision_ms)
+        slot = slot_ms(moment, self._config.timer_precision_ms)
         refusal = self._congestion(slot) or self._refusal(message)
         if refusal is None:
             _put_aside(message, properties, slot)
         return refusal
+
+    def _moment(self, properties: dict[str, str], now: int) -> tuple[int | None, tuple[int, str] | None]:
+        """The time that properties ask for, in ms since 1970, None for none; and why no message can wait for it."""
+        config = self._config
+        if not config.timer_wheel_enable:
+            return None, (ResponseCode.SYSTEM_ERROR, _OFF)
+        try:
+            moment = asked_ms(properties, now)
+        except ValueError as exc:
+            return None, (ResponseCode.MESSAGE_ILLEGAL, f"the timer message is illegal: its time of delivery {exc}")
+        most = config.timer_max_delay_sec * 1000
+        if moment is not None and moment - now > most:
+            remark = f"the timer message is illegal: it may be due at most {most} ms from now (timerMaxDelaySec)"
+            return None, (ResponseCode.MESSAGE_ILLEGAL, remark)
+        return moment, None
 
     def _congestion(self, slot: int) -> tuple[int, str] | None:
         """Why a slot takes no more messages: the more it has beyond the limit, the more of them are refused."""

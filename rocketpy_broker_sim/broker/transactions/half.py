@@ -69,12 +69,19 @@ class HalfStage:
 
     Args:
         refusal: code and words of why there may be no queue that a message will be committed to, None when there may.
+        time_refusal: the same for the time of delivery that a message asks for, by its properties. It waits for that
+            once it is committed, and a commit would be refused again and again.
     """
 
     watches = frozenset({PropertyName.TRANSACTION_PREPARED})
 
-    def __init__(self, refusal: Callable[[IncomingMessage], tuple[int, str] | None]) -> None:
+    def __init__(
+        self,
+        refusal: Callable[[IncomingMessage], tuple[int, str] | None],
+        time_refusal: Callable[[dict[str, str]], tuple[int, str] | None],
+    ) -> None:
         self._refusal = refusal
+        self._time_refusal = time_refusal
 
     def take(self, puts: Sequence[Put]) -> None:
         """Send half messages to the half topic. What a service puts is none, whatever it was before."""
@@ -83,7 +90,7 @@ class HalfStage:
             if put.sent is None or message is None or properties is None:
                 continue
             if is_half(properties, message.topic, message.reconsume_times):
-                put.refusal = self._refusal(message)
+                put.refusal = self._refusal(message) or self._time_refusal(properties)
                 _send_to_half_topic(message, properties)
                 put.properties = None  # the stages behind this one look at it when it is committed
 

@@ -326,6 +326,8 @@ LANE_OF = {
     RequestCode.SEND_BATCH_MESSAGE: "send",
     RequestCode.CONSUMER_SEND_MSG_BACK: "send",
     RequestCode.RECALL_MESSAGE: "send",
+    RequestCode.SEND_REPLY_MESSAGE: "reply",
+    RequestCode.SEND_REPLY_MESSAGE_V2: "reply",
     RequestCode.PULL_MESSAGE: "pull",
     RequestCode.LITE_PULL_MESSAGE: "lite pull",
     RequestCode.QUERY_MESSAGE: "query",

@@ -147,7 +147,7 @@ async def test_what_is_older_than_any_file_is_set_aside(autojump_clock: MockCloc
 
 
 async def test_the_clock_of_a_producer_does_not_matter(autojump_clock: MockClock) -> None:
-    async with broker_and_client(transaction_check_interval=2000) as (_, client):
+    async with broker_and_client(transaction_check_interval=2100) as (_, client):
         await join(client, "p")
         for number, born in enumerate((1, EPOCH + 3_600_000)):
             await client.send("T", b"x", half_properties(f"U{number}"), born_timestamp=born)
