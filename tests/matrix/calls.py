@@ -273,18 +273,21 @@ CALLS = {
 _IN_ITS_BLOCK = "left by the end of its block, in the task that entered it"
 _FOR_SURFACES = "what the other two surfaces are built on"
 _OF_PRODUCERS = dict.fromkeys(
-    ("config", "create_topic", "queues", "send", "send_batch", "send_many", "send_oneway"), "a producer's, tried there"
+    ("config", "create_topic", "queues", "recall", "request", "send", "send_batch", "send_many", "send_oneway"),
+    "a producer's, tried there",
 )
 NOT_CALLS = {
     "trio": {
         "Producer": dict.fromkeys(
             (
+                "ask",
                 "check_open",
                 "checked_timeout",
                 "client_closing",
                 "ensure_route",
                 "on_route_changed",
                 "prepare_many",
+                "prepare_request",
                 "start_send",
             ),
             _FOR_SURFACES,
@@ -292,6 +295,7 @@ NOT_CALLS = {
         | {"close": _IN_ITS_BLOCK},
         "TransactionProducer": dict.fromkeys(
             (
+                "ask",
                 "begin",
                 "check_open",
                 "checked_timeout",
@@ -302,6 +306,7 @@ NOT_CALLS = {
                 "note_untold",
                 "on_route_changed",
                 "prepare_many",
+                "prepare_request",
                 "start_send",
                 "tell",
             ),
@@ -311,6 +316,7 @@ NOT_CALLS = {
         | {"close": _IN_ITS_BLOCK, "on_check": "called by what brokers ask", "topics": "called by the heartbeat"},
         "PushConsumer": {
             "adopt": _FOR_SURFACES,
+            "check_crash": _FOR_SURFACES,
             "check_may_commit": _FOR_SURFACES,
             "client_closing": "called by the client",
             "close": _IN_ITS_BLOCK,
@@ -324,6 +330,7 @@ NOT_CALLS = {
         "LitePullConsumer": {
             "acknowledge": _FOR_SURFACES,
             "check_assigned": _FOR_SURFACES,
+            "check_crash": _FOR_SURFACES,
             "check_may_commit": _FOR_SURFACES,
             "check_offsets": _FOR_SURFACES,
             "adopt": _FOR_SURFACES,
@@ -362,7 +369,8 @@ NOT_CALLS = {
     "asyncio": {"MQClientInstance": {"trio_client": _FOR_SURFACES}, "TransactionProducer": _OF_PRODUCERS},
     "blocking": {
         "MQClientInstance": {"trio_client": _FOR_SURFACES},
-        "TransactionProducer": _OF_PRODUCERS | {"send_soon": "a producer's, tried there"},
+        "TransactionProducer": _OF_PRODUCERS
+        | dict.fromkeys(("request_soon", "send_soon"), "a producer's, tried there"),
     },
 }
 """Public names that no user calls, each with the reason."""

@@ -1,12 +1,13 @@
-"""The consumers that a world may have, and the functions of the user's that they call."""
+"""The consumers and producers that a world may have, and the functions of the user's that they call."""
 
 from __future__ import annotations
 
 import tempfile
 
 from rocketpy import AllocateAveragely, MessageModel
+from rocketpy.results import LocalTransactionState
 
-__all__ = ["OF_PULL", "PULL", "PUSH", "Users", "hooks"]
+__all__ = ["OF_PULL", "PULL", "PUSH", "TRANSACTIONS", "Users", "committed", "hooks"]
 
 
 class Users:
@@ -118,3 +119,15 @@ PULL = {
     "an offset store": lambda users: {"offset_store": Store(users)},
 }
 """Likewise, of lite pull consumers."""
+
+
+def committed(*_):
+    """What executors and checkers of transactions return."""
+    return LocalTransactionState.COMMIT
+
+
+TRANSACTIONS = {
+    "": lambda users: {name: users.plain(name, committed) for name in ("executor", "checker")},
+    "async": lambda users: {name: users.awaited(name, committed) for name in ("executor", "checker")},
+}
+"""Likewise, of producers of transactions."""

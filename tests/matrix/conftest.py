@@ -22,7 +22,9 @@ TOPICS = {
 @pytest.fixture(scope="session")
 def running_worker():
     """A worker with a cluster in a process of its own."""
-    with remote_cluster(message_delay_level="1s 1s 1s 2s 2s") as cluster:
+    # Brokers ask about a transaction after a tenth of a second, and not again within a cell.
+    checks = {"transaction_time_out": 100, "transaction_check_interval": 50}
+    with remote_cluster(message_delay_level="1s 1s 1s 2s 2s", **checks) as cluster:
         for topic, queues in TOPICS.items():
             cluster.create_topic(topic, queues=queues)
         cluster.fill("Pulled", 6)

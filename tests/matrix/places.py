@@ -99,6 +99,21 @@ def done_callback(world, act):
         time.sleep(0.01)
 
 
+def done_callback_of_request(world, act):
+    """Nobody replies, so the callback is there before the request has ended."""
+    mine = threading.get_ident()
+
+    def called(future):
+        assert threading.get_ident() != mine
+        act.plain()
+
+    def ask():
+        world.producer.request_soon(message(), timeout=0.05).add_done_callback(called)
+
+    carefully(ask)
+    act.wait_asked(5)
+
+
 def hook_before(world, act):
     world.hook.before = act.plain
     carefully(lambda: world.producer.send(message()))
@@ -235,6 +250,7 @@ def del_in_our_code(world, act):
 
 BLOCKING = {
     "a done-callback": done_callback,
+    "a done-callback of a request": done_callback_of_request,
     "a hook, before": hook_before,
     "a hook, after": hook_after,
     "a selector": selector,

@@ -1,4 +1,6 @@
-"""The functions of the user's that consumers call, as places on all surfaces, with what has each of them called."""
+"""The functions of the user's that consumers and producers of transactions call, as places on all surfaces, with what
+has each of them called.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ from contextlib import suppress
 import attrs
 
 from rocketpy import RocketMQError
+from rocketpy.message import Message
+from rocketpy.results import LocalTransactionState
 from tests.matrix.casts import OF_PULL
 from tests.matrix.worlds import nothing
 
@@ -24,14 +28,14 @@ EVERYWHERE = ("trio", "asyncio", "blocking")
 
 @attrs.frozen
 class Spot:
-    """One function that a consumer calls.
+    """One function that a consumer or a producer of transactions calls.
 
     Attributes:
         name: of the function, as `Users` know it.
         trigger: given a world, does what has it called; the answer may have to be awaited.
         needs: the parts that the world needs for that.
         is_async: whether it is an async function.
-        in_thread: whether a plain one is called in a thread on every surface, and otherwise by the caller.
+        in_thread: whether a plain one is called in a thread where the surface has a loop, and otherwise by the caller.
         surfaces: where there is such a function.
     """
 
@@ -113,6 +117,15 @@ def pause(world):
     return world.lite.pause(queues())
 
 
+def execute(world):
+    return world.transactions.send_in_transaction(Message("Orders", b"x"))
+
+
+def leave_unknown(world):
+    """Send half a message whose state is not known: the broker asks the checker."""
+    return world.transactions.send_in_transaction(Message("Orders", b"x"), lambda *_: LocalTransactionState.UNKNOWN)
+
+
 # --- from a thread, from a loop ------------------------------------------------------------------------
 
 
@@ -162,6 +175,8 @@ _PUSH = {"consumer": ""}
 _IN_ORDER = {"consumer": "in order"}
 _BROADCAST = {"consumer": "a broadcast"}
 _PULL = {"lite": ""}
+_TRANSACTIONS = {"transactions": ""}
+_ASYNC_TRANSACTIONS = {"transactions": "async"}
 SPOTS = {
     "a plain listener": Spot("listener", hear, _PUSH),
     "an async listener": Spot("async listener", hear_async, _PUSH, is_async=True),
@@ -189,6 +204,10 @@ SPOTS = {
     "an offset store, write": Spot("write", hear, {"consumer": "an offset store"}),
     "an async offset store, write": Spot("write", hear_async, {"consumer": "an async offset store"}, is_async=True),
     "an offset store of lite pull, write": Spot("write", commit, {"lite": "an offset store"}),
+    "an executor of a transaction": Spot("executor", execute, _TRANSACTIONS),
+    "an async executor of a transaction": Spot("executor", execute, _ASYNC_TRANSACTIONS, is_async=True),
+    "a checker": Spot("checker", leave_unknown, _TRANSACTIONS),
+    "an async checker": Spot("checker", leave_unknown, _ASYNC_TRANSACTIONS, is_async=True),
     "wanted": Spot("wanted", replay, {}, in_thread=False),
     "an iterable of queues": Spot("queues", pause, _PULL, in_thread=False),
 }

@@ -16,14 +16,23 @@ from tests.matrix.test_ways_in import HOMES
 
 OF_USERS = re.compile(
     r"Callable|Iterable|Listener|QueuesFunction|Wanted|QueueSelector|OnFailure|RequestHook|RunnerMaker|AsyncCaller"
+    r"|Checker|Executor"
 )
 """Annotations of what calls the user's code."""
 FOR_SURFACES = {"plain_runner", "async_runner", "async_caller"}
 AN_ITERABLE = ("an iterable of queues",)
+CHECKERS = ("a checker", "an async checker")
+EXECUTORS = ("an executor of a transaction", "an async executor of a transaction")
 WHERE = {
     "Producer.send selector": ("a selector",),
     "Producer.send_soon selector": ("a selector of send_soon",),
     "Producer.send_oneway selector": ("a selector",),
+    "Producer.request selector": ("a selector",),
+    "Producer.request_soon selector": ("a selector of send_soon",),
+    "TransactionProducer checker": CHECKERS,
+    "TransactionProducer executor": EXECUTORS,
+    "TransactionProducer.send_in_transaction executor": EXECUTORS,
+    "TransactionProducer.send_in_transaction selector": ("a selector",),
     "Producer.send_many messages": ("an iterable",),
     "Producer.send_many on_failure": ("on_failure",),
     "PushConsumer.subscribe listener": (

@@ -16,8 +16,7 @@ import rocketpy.aio
 import rocketpy.sync
 from rocketpy import ConsumeFromWhere
 from rocketpy.message import Message, MessageQueue
-from rocketpy.results import LocalTransactionState
-from tests.matrix.casts import OF_PULL, PULL, PUSH, Users, hooks
+from tests.matrix.casts import OF_PULL, PULL, PUSH, TRANSACTIONS, Users, committed, hooks
 
 __all__ = ["WAYS", "AsyncWorld", "BlockingWorld", "Hook", "in_thread", "unique"]
 
@@ -147,7 +146,7 @@ class World:
         return self.new("PullConsumer")
 
     def _make_transactions(self, cast):
-        return self.new("TransactionProducer", executor=committed)
+        return self.new("TransactionProducer", topics=["Orders"], **TRANSACTIONS[cast](self.users))
 
     def _make_closed_producer(self, cast):
         return self.new("Producer")
@@ -182,11 +181,6 @@ class World:
 
 def nothing(*_):
     pass
-
-
-def committed(*_):
-    """An executor of transactions, and a checker."""
-    return LocalTransactionState.COMMIT
 
 
 _used = {}
