@@ -11,7 +11,7 @@ from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 from tests.kill.campaign import Outcome
-from tests.kill.content import GROUPS, QUEUES, SHARING, TOPIC, message_of
+from tests.kill.content import GROUPS, QUEUES, SHARING, TOPIC, TRANSACTED, State, message_of, verdict_of
 from tests.kill.history import Delivery, Fault, History, Send
 from tests.kill.servers import Servers
 from tests.kill.verdict import judge
@@ -31,20 +31,31 @@ class Run:
         store.load()
         for number in range(COUNT):
             self._send(store, f"p.0-{number}", number % QUEUES, number)
+            self._end_transaction(store, f"t.0-{number}")
         store.close()
         self.commit(0)
 
     def _send(self, store, name: str, queue_id: int, at: float) -> None:
-        message = message_of(name)
-        properties = encode_properties(message.properties)
-        result = store.put(IncomingMessage(TOPIC, queue_id, message.body, properties, born_host=HOST, store_host=HOST))
-        store.commit_pending()
+        result = self._put(store, TOPIC, queue_id, name)
         place = queue_id, result.queue_offset
         self.history.sends.append(Send(name, "ok", at, at, *place, "", result.offset_message_id))
         self.history.acked += 1
         for group in GROUPS:
             self.history.ended[len(self.history.deliveries)] = at + 1.5
             self.history.deliveries.append(Delivery(name, at + 1, group, "consumer-1-0", *place, "", True))
+
+    def _end_transaction(self, store, name: str) -> None:
+        if verdict_of(name)[1] is State.COMMIT:
+            self._put(store, TRANSACTED, 0, name)
+        self.history.transactions[name] = "taken"
+        self.history.asked[name] += 1
+
+    def _put(self, store, topic: str, queue_id: int, name: str):
+        message = message_of(name)
+        properties = encode_properties(message.properties)
+        result = store.put(IncomingMessage(topic, queue_id, message.body, properties, born_host=HOST, store_host=HOST))
+        store.commit_pending()
+        return result
 
     def commit(self, offset: int) -> None:
         table = {f"{TOPIC}@{group}": {str(queue_id): offset for queue_id in range(QUEUES)} for group in SHARING}
@@ -102,6 +113,24 @@ def test_a_damaged_delivery_is_seen(run):
 def test_timer_messages_that_break_a_promise_are_seen(run, counts):
     assert run.broken(9, 0, 0, 0, 5) == set()
     assert "I7" in run.broken(*counts)
+
+
+def test_TX1_a_transaction_that_ends_otherwise_than_its_producer_wants_is_seen(run):
+    for name in run.history.transactions:
+        if verdict_of(name)[1] is State.COMMIT:
+            del run.history.transactions[name]  # so it was never sent, and is there
+            break
+    assert run.broken() == {"I17"}
+
+
+@pytest.mark.parametrize("what", ["transactions", "asked"])
+def test_a_run_without_enough_transactions_says_nothing(run, what):
+    if what == "asked":
+        run.history.asked.clear()
+        assert run.broken() == {"I24"}
+    else:
+        run.history.transactions = dict.fromkeys(run.history.transactions, "unknown")
+        assert run.broken() == {"I24"}
 
 
 def test_offsets_that_fall_are_seen(run):
