@@ -117,7 +117,7 @@ PRODUCER_BARS = (
     _surface("the same on asyncio, 4,096 tasks", "linger-aio", 0.6, "java-auto-batch", "auto-batch"),
     _surface("64 threads with linger, to 64 without", "linger-threads-64", 1.0, "threads-64", "auto-threads-64"),
 )
-"""Of messages that wait for company."""
+"""Of messages that linger."""
 
 
 def _consumer(title: str, row: str, limit: float, over: str, shape: str = "") -> Bar:

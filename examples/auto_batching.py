@@ -1,4 +1,4 @@
-"""Send messages that wait for company: `python -m examples.auto_batching [NAMESRV TOPIC]`.
+"""Send messages in batches that form by themselves: `python -m examples.auto_batching [NAMESRV TOPIC]`.
 
 The program sends one by one; with `linger` the producer puts the messages into frames by itself. Without a name server
 the program starts a cluster of its own.
@@ -17,7 +17,7 @@ def main() -> None:
     """Send from one thread that does not wait, then from many that do."""
     with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv:
         topic = sys.argv[2] if len(sys.argv) > 2 else "Clicks"
-        # A message waits at most ten milliseconds for others.
+        # A message lingers for at most ten milliseconds.
         with Producer("web", namesrv=namesrv, linger=0.01) as producer:
             futures = [producer.send_soon(Message(topic, b"click %d" % number)) for number in range(10_000)]
             places = {(result.queue, result.queue_offset) for result in (future.result() for future in futures)}

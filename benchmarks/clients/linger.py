@@ -1,4 +1,4 @@
-"""Messages that wait for company (`linger`): as many outstanding as Java's autoBatch has, and threads that wait."""
+"""Messages that linger to be sent in batches: as many outstanding as Java's autoBatch has, and threads that wait."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Sends of an event loop that wait for company: messages are dropped into the portal, and batches sent from there."""
+"""Sends of an event loop whose messages linger: they are handed to the portal, which forms and sends batches."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from rocketpy.producer.company import no_room
+from rocketpy.producer.lingering import no_room
 
 if TYPE_CHECKING:
     from rocketpy.aio.bridge import Bridge
@@ -18,11 +18,11 @@ __all__ = ["LoopSends"]
 
 
 class _Sender:
-    """A task that waits for what becomes of its message.
+    """A task that waits for the outcome of its message.
 
     Attributes:
         is_gone: whether it was cancelled.
-        future: wakes it. It holds no error, which might never be retrieved.
+        future: wakes the task. It never holds an exception, which might never be retrieved.
     """
 
     __slots__ = ("_bridge", "_outcome", "future", "is_gone")
@@ -34,7 +34,7 @@ class _Sender:
         self.is_gone = False
 
     def hear(self, outcome: Outcome) -> None:
-        """This became of it. In the portal."""
+        """Take the outcome, in the portal, and wake the task."""
         self._outcome = outcome
         self._bridge.inbox.deliver(self._wake)
 
@@ -45,10 +45,10 @@ class _Sender:
 
 
 class LoopSends:
-    """The sends of one asyncio producer whose messages wait for company.
+    """The sends of one asyncio producer whose messages linger.
 
     Args:
-        bridge: To the loop that uses it.
+        bridge: To the loop that uses the producer.
     """
 
     def __init__(self, bridge: Bridge) -> None:
@@ -69,7 +69,7 @@ class LoopSends:
         """Send a message and wait for the answer.
 
         Raises:
-            TooManyRequestsError: too much waited already, for the whole time.
+            TooManyRequestsError: too many bytes were waiting, for the whole time.
             RocketMQError: it was not acknowledged.
         """
         accumulator = outside.accumulator
@@ -108,7 +108,7 @@ class LoopSends:
             await self._wait_eased(None)
 
     async def _wait_eased(self, seconds: float | None) -> bool:
-        """Wait until a send has ended, at most so many seconds; whether one has."""
+        """Wait up to `seconds` seconds until a send has ended. Returns whether one has."""
         waiter: asyncio.Future[None] = self._bridge.loop.create_future()
         self._waiting.append(waiter)
         done, _ = await asyncio.wait((waiter,), timeout=None if seconds is None else max(0.0, seconds))

@@ -8,9 +8,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from rocketpy.aio.bridge import Bridge
-from rocketpy.aio.company import LoopSends
 from rocketpy.aio.direct import DirectSends
 from rocketpy.aio.lifetime import Lifetime
+from rocketpy.aio.lingering import LoopSends
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.choosing import Fixed, choice_of, fixed
@@ -54,7 +54,7 @@ class Producer(Lifetime[TrioProducer]):
         bridge.what, bridge.client = f"producer {inner.config.group}", inner.client
         super().__init__(inner, bridge, needs=client)
         self._direct = DirectSends(inner, self._bridge)
-        self._company = LoopSends(self._bridge)
+        self._lingering = LoopSends(self._bridge)
 
     def _make_inner(self, group: str | None, bridge: Bridge, **arguments: Any) -> TrioProducer:
         """The producer behind this one."""
@@ -88,7 +88,7 @@ class Producer(Lifetime[TrioProducer]):
             try:
                 if direct.outside.accumulator is not None:
                     direct.outside.accumulator.hurry()
-                await self._company.wait_idle()
+                await self._lingering.wait_idle()
                 await direct.wait_idle()
             except BaseException as cancelled:
                 await super()._close(cancelled)
@@ -116,7 +116,7 @@ class Producer(Lifetime[TrioProducer]):
             seconds = self._inner.checked_timeout(timeout)
             chosen = await self._queue_of(message, queue, selector, arg, seconds)
             retries = config.retry_times_when_send_failed
-            return await self._company.send(direct.outside, message, head, chosen, seconds, retries)
+            return await self._lingering.send(direct.outside, message, head, chosen, seconds, retries)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:

@@ -1,13 +1,13 @@
-"""Messages that wait a moment for company: which of them travel together, and when they go.
+"""Messages that linger to be sent in batches: which messages form a batch, and when a batch is sent.
 
-A batch goes when it is full, or when its first message has waited for `linger`. One that somebody waits for (`send`, a
-future that is asked for its result) goes sooner: as soon as no other of its key is under way, so that nobody is kept
-waiting for company who could be that company himself. Batches to one queue go one at a time, in order, those of
-sharding keys among them; all others fly together.
+A batch is sent when it is full, or when its first message has lingered for `linger`. A batch with a message that a
+caller waits for (by `send`, or by asking a future for its result) is sent sooner: as soon as no other batch of its key
+is under way. So a caller does not linger for messages that it would only send after the answer. Batches to one queue,
+including those of sharding keys, are sent in order, one at a time; all others may be under way together.
 
-All of it lives in the trio thread. Other threads drop messages in, which costs them an append: so no lock is held
-while anybody may be interrupted. Plays the part of ProduceAccumulator, whose batches have one tag each; each message of
-a batch carries its own, so here they may differ.
+All of this runs in the trio thread. Other threads only append messages to a queue, and hold no lock while a signal
+handler or a finalizer may interrupt them. Plays the part of ProduceAccumulator. Java's batches have one tag each; here
+each message of a batch keeps its own tag, so the tags may differ.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ _LEAST = 0.001
 
 
 class Starter(Protocol):
-    """What sends batches, in the trio thread: the producer."""
+    """Sends batches, in the trio thread: the producer."""
 
     def start_batch(
         self, outgoing: Outgoing, queue: MessageQueue | None, tries: int, timeout: float, done: Done
     ) -> object:
-        """Begin to send one, to a queue or to any; `done` hears how it went, perhaps before this returns."""
+        """Start to send a batch, to a queue or to any; `done` gets the outcome, perhaps before this returns."""
 
     async def ensure_route(self, topic: str, *, timeout: float) -> TopicPublishInfo:
-        """Have the queues of a topic at hand."""
+        """Return the queues of a topic, after fetching its route if necessary."""
 
     def start_soon(self, function: Callable[[], Awaitable[object]]) -> None:
-        """Run an async function in a task of the producer's."""
+        """Run an async function in a task of the producer."""
 
     def note_begun(self) -> None:
-        """A batch is under way, from its first message on: closing waits for it."""
+        """Count a batch as under way, from its first message on: closing waits for it."""
 
     def note_ended(self) -> None:
-        """It has ended."""
+        """Count a batch as ended."""
 
 
 class Accumulator:
     """The batches of one producer.
 
     Args:
-        core: What its tries share.
+        core: What the tries of all sends share.
         starter: Sends batches.
-        take_ids: Makes so many unique ids.
+        take_ids: Returns the given number of unique ids.
     """
 
     def __init__(self, core: SendCore, starter: Starter, take_ids: Callable[[int], list[str]]) -> None:
@@ -88,35 +88,35 @@ class Accumulator:
         self._flying: dict[Key, int] = {}
         self._lanes: dict[Key, deque[Batch]] = {}
         self._spread: list[Batch] = []
-        """Batches under way whose messages have deadlines that are far from each other."""
+        """Batches under way whose messages have deadlines far apart."""
         self._without_route: dict[str, list[Entry]] = {}
         self._is_closed = False
         self._alarm: Alarm | None = None
 
     def start(self) -> None:
-        """The producer opens, in this loop."""
+        """Start to take messages, in the loop that runs here."""
         self._post = trio.lowlevel.current_trio_token().run_sync_soon
         self._alarm = Alarm(self._core.client.pool.timers, self._ring)
 
     def attach(self, post: Callable[[Callable[[], object]], object]) -> None:
-        """Another way to have a function called in the trio thread: that of a portal."""
+        """Have functions called in the trio thread by `post`, that of a portal."""
         self._post = post
 
     def __len__(self) -> int:
-        """Batches that have not ended."""
+        """The number of batches that have not ended."""
         return len(self._open) + sum(self._flying.values()) + sum(map(len, self._lanes.values()))
 
     # --- any thread --------------------------------------------------------------------------------------
 
     def drop_in(self, entry: Entry) -> None:
-        """Take a message.
+        """Take a message, from any thread.
 
         Raises:
-            ClientClosedError: the process ends.
+            ClientClosedError: the process is ending.
         """
         self._inbox.append(entry)
         if entry.waits:
-            self._post(self._drain)  # in any case: this may be a signal handler that struck in the lines below
+            self._post(self._drain)  # in any case: this may be a signal handler that interrupted the lines below
         elif not self._awake:
             try:
                 self._awake = True
@@ -126,14 +126,14 @@ class Accumulator:
                 raise
 
     def hurry(self) -> None:
-        """Somebody waits for what is here: send it as soon as nothing of its kind is under way."""
+        """Send each batch as soon as no other of its key is under way, because a caller waits."""
         self._post(self._await_all)
 
     # --- the trio thread: messages in --------------------------------------------------------------------
 
     def _drain(self) -> None:
-        """Put what was dropped in into batches; those that somebody waits for may go when all of it has joined."""
-        self._awake = False  # first: who drops something in from here on has this called again
+        """Move the messages of the inbox into batches. Awaited batches may be sent once all messages have joined."""
+        self._awake = False  # first: a message that arrives from here on causes another call
         inbox = self._inbox
         awaited: dict[Key, Batch] = {}
         for _ in range(len(inbox)):
@@ -145,7 +145,7 @@ class Accumulator:
                 self._shut(batch)
 
     def _place(self, entry: Entry) -> Batch | None:
-        """Put a message into its batch, None where it has to wait for a route first."""
+        """Put a message into its batch. Returns None if the message must wait for a route first."""
         queue, sharding_key = entry.queue, entry.head.sharding_key
         if queue is None and sharding_key is not None:
             info = self._core.client.routes.publish_info(entry.topic)
@@ -190,7 +190,7 @@ class Accumulator:
         return batch
 
     def _ask_for_route(self, topic: str, entry: Entry) -> None:
-        """Which queue a sharding key has is said by the route. Those that follow with such keys wait behind it."""
+        """Fetch a route, which determines the queue of a sharding key. Later messages with sharding keys wait too."""
         before = self._without_route.get(topic)
         if before is not None:
             before.append(entry)
@@ -219,7 +219,7 @@ class Accumulator:
     # --- the trio thread: batches out --------------------------------------------------------------------
 
     def _shut(self, batch: Batch) -> None:
-        """Nothing joins it any more: it goes now, or when those before it in its queue have ended."""
+        """Close a batch to further messages. It is sent now, or after the batches before it in its queue."""
         if self._open.get(batch.key) is batch:
             del self._open[batch.key]
         if batch.queue is not None and batch.key in self._flying:
@@ -242,16 +242,16 @@ class Accumulator:
         left = max(_LEAST, deadline - self._core.clock())
         try:
             self._starter.start_batch(outgoing, batch.queue, batch.tries, left, done)
-        except BaseException as error:  # noqa: BLE001 - what a hook raises belongs to the senders
+        except BaseException as error:  # noqa: BLE001 - what a hook raises is the outcome of these messages
             done(error)
 
     def _watch(self, batch: Batch) -> None:
-        """Look at it when the time of its first message is over."""
+        """Have `_ring` called at the first deadline of a batch."""
         if self._alarm is not None:
             self._alarm.set(batch.first_deadline)
 
     def _landed(self, batch: Batch, outcome: Outcome | None) -> None:
-        """A batch that was launched has ended; with None nobody wanted any of its messages any more."""
+        """End a batch that was launched; the outcome is None if all of its senders have given up."""
         key = batch.key
         left = self._flying[key] - 1
         if left:
@@ -269,7 +269,7 @@ class Accumulator:
         self._starter.note_ended()
 
     def _part(self, batch: Batch) -> None:
-        """Send the halves of a batch in its place, ahead of those that follow it: one message may be at fault."""
+        """Send the two halves of a refused batch in its place: perhaps only one message is at fault."""
         for half in reversed(batch.halves()):
             self._starter.note_begun()
             if batch.queue is None:
@@ -278,7 +278,7 @@ class Accumulator:
                 self._lanes.setdefault(batch.key, deque()).appendleft(half)
 
     def _follow(self, key: Key) -> None:
-        """What goes now that one of its key has ended."""
+        """Send the next batch of a key, now that one has ended."""
         if key in self._flying:
             return
         lane = self._lanes.get(key)
@@ -293,11 +293,11 @@ class Accumulator:
             self._shut(found)
 
     def _ring(self, now: float) -> float:
-        """Send what has waited long enough, and tell those whose time is over."""
+        """Send batches that have lingered long enough, and fail messages whose deadline has passed."""
         for batch in list(self._open.values()):
             if batch.due <= now:
                 if batch.queue is not None and batch.key in self._flying:
-                    batch.is_awaited = True  # it may still fill, and goes when the one before it has ended
+                    batch.is_awaited = True  # more messages may join it; it is sent when the one before it has ended
                     batch.due = math.inf
                 else:
                     self._shut(batch)
@@ -325,14 +325,14 @@ class Accumulator:
     # --- the end -----------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let nothing wait for company any more."""
+        """Send every batch, and let no message linger from now on."""
         self._is_closed = True
         self._drain()
         for batch in list(self._open.values()):
             self._shut(batch)
 
     def abandon(self) -> None:
-        """End what has not been sent; what is under way ends by itself."""
+        """Fail the messages that have not been sent; batches under way end by themselves."""
         self.close()
         lanes, self._lanes = self._lanes, {}
         for lane in lanes.values():
@@ -342,7 +342,7 @@ class Accumulator:
                 self._end(batch, unsent(ClientClosedError(text)))
 
     def _end(self, batch: Batch, outcome: Outcome) -> None:
-        """A batch ends that was never launched."""
+        """End a batch that was never launched."""
         batch.tell(outcome)
         self._starter.note_ended()
 

@@ -1,6 +1,6 @@
-"""A batch that fills by itself: messages that travel in one frame, and who hears what becomes of each.
+"""Batch: messages that are sent in one frame, and the outcome of each.
 
-A batch is never compressed; a message that is large enough for that travels alone. Pure. Plays the part of
+A batch is never compressed; a message that is large enough to be compressed is sent alone. Pure. Plays the part of
 MessageAccumulation in ProduceAccumulator.
 """
 
@@ -29,40 +29,41 @@ _HEAD: Final = struct.Struct(">iiiii")
 _LENGTH: Final = struct.Struct(">h")
 _ID: Final = f"{PropertyName.UNIQUE_KEY}\x01%s\x02"
 FIXED: Final = _HEAD.size + _LENGTH.size + len(_ID) + 56
-"""Bytes that a message takes in a frame besides its body and its properties, with the longest id there is."""
+"""Bytes that a message takes in a frame besides its body and its properties, with the longest possible id."""
 
 Key: TypeAlias = "MessageQueue | tuple[str, str, float, int]"
 """What the messages of a batch have in common: the queue; or topic, wait_store_ok, timeout and number of tries."""
 
 
 class _Nobody:
-    """Hears nothing."""
+    """The sink of a message that has already failed."""
 
     is_gone = True
 
     def hear(self, outcome: Outcome) -> None:
-        """Nothing."""
+        """Ignore the outcome."""
 
 
 _NOBODY: Final = _Nobody()
 
 
 class Batch:
-    """Messages that travel together.
+    """Messages that are sent together.
 
     Args:
         key: What they have in common.
-        queue: Where they go, None for any queue.
-        wait: Whether the broker answers only when they are safe, as the property says it.
+        queue: Their queue; None for any.
+        wait: Whether the broker answers only once they are stored safely, as the text of the property.
         timeout: Seconds for each of them.
-        tries: How many there may be.
-        due: When it goes even if it is not full, on the clock of the client.
+        tries: The largest number of tries.
+        due: When the batch is sent even if it is not full, on the clock of the client.
 
     Attributes:
         entries: The messages.
         size: Bytes of their bodies.
         frame_size: Bytes that they take in the frame.
-        is_awaited: Whether somebody waits for one of them, so that it goes as soon as no other of its key is under way.
+        is_awaited: Whether a caller waits for one of them. Then the batch is sent as soon as no other of its key is
+            under way.
     """
 
     __slots__ = (
@@ -88,43 +89,43 @@ class Batch:
         self.due = due
         self.entries: list[Entry] = []
         self.ids: list[str] = []
-        """Of the messages, once they have been sent."""
+        """The ids of the messages, once they have been sent."""
         self.size = 0
         self.frame_size = 0
         self.is_awaited = False
 
     def __len__(self) -> int:
-        """How many messages."""
+        """The number of messages."""
         return len(self.entries)
 
     @property
     def first_deadline(self) -> float:
-        """That of the message that was given first."""
+        """The deadline of the first message."""
         return self.entries[0].deadline
 
     def deadline(self, spread: float) -> float:
-        """When sending it ends: with the first deadline where those of all are close together, else with the last."""
+        """The deadline of the send: the first one if all are within `spread` seconds, otherwise the last one."""
         first, last = self.entries[0].deadline, self.entries[-1].deadline
         return first if last - first <= spread else last
 
     def expire(self, now: float) -> list[Sink]:
-        """Those whose deadline is over, and who still wait. Their messages stay where they are, and nobody hears."""
+        """Returns the sinks of messages whose deadline has passed. The messages stay, and ignore their outcome."""
         late = [entry.sink for entry in self.entries if entry.deadline <= now and entry.sink is not _NOBODY]
         if late:
             self.entries = [each._replace(sink=_NOBODY) if each.deadline <= now else each for each in self.entries]
         return late
 
     def is_like(self, wait: str, timeout: float, tries: int) -> bool:
-        """Whether a message to the same queue may join it."""
+        """Whether a message to the same queue with these settings may join the batch."""
         return self.wait == wait and self.timeout == timeout and self.tries == tries
 
     # --- there -------------------------------------------------------------------------------------------
 
     def outgoing(self, take_ids: Callable[[int], list[str]]) -> Outgoing | None:
-        """What is sent: without the messages that nobody waits for any more; None when there is no other.
+        """The frame, without messages whose senders have given up; None if no message is left.
 
         Args:
-            take_ids: Makes so many unique ids.
+            take_ids: Returns the given number of unique ids.
         """
         if any(entry.sink.is_gone for entry in self.entries):
             self._drop_gone()
@@ -159,7 +160,7 @@ class Batch:
             self.ids = [self.ids[number] for number in kept]
 
     def halves(self) -> tuple[Batch, Batch]:
-        """Two batches in its place: what it holds is refused, and perhaps only one message is at fault."""
+        """Two batches to be sent in place of a refused one."""
         middle = len(self.entries) // 2
         return self._with(slice(None, middle)), self._with(slice(middle, None))
 
@@ -171,13 +172,13 @@ class Batch:
     # --- and back ----------------------------------------------------------------------------------------
 
     def is_refused(self, outcome: Outcome) -> bool:
-        """Whether a broker has refused what it holds, and it holds more than one message."""
+        """Whether a broker has refused a message of the batch as illegal, and the batch has more than one."""
         if len(self.entries) < 2 or not isinstance(outcome, BaseException):
             return False
         return isinstance(outcome, MessageIllegalError) or isinstance(outcome.__cause__, MessageIllegalError)
 
     def tell(self, outcome: Outcome) -> None:
-        """Tell everybody what became of their messages."""
+        """Pass the outcome of each message to its sink."""
         entries = self.entries
         if isinstance(outcome, BaseException):
             entries[0].sink.hear(outcome)
@@ -189,9 +190,9 @@ class Batch:
             self._split(outcome)
 
     def _split(self, result: SendResult) -> None:
-        """The result of each message: they are stored one after the other.
+        """Pass each message its own result: the offsets of a batch are consecutive.
 
-        A broker that stores a batch as one message gives it one id; the offsets count all the same.
+        A broker that stores a batch as one message returns a single id, and still one offset for each message.
         """
         ids = result.offset_message_id.split(",")
         if len(ids) != len(self.entries):
@@ -205,7 +206,7 @@ class Batch:
 
 
 def _message(topic: str, body: bytes, flag: int, wait: str) -> Message:
-    """What the tries of a send look at. The user's own may have been changed by now."""
+    """A message for the tries of a send, because the user may have changed their own by now."""
     made = Message.__new__(Message)
     made.topic, made.body, made.flag = topic, body, flag
     made.properties = {PropertyName.WAIT: wait}
@@ -213,7 +214,7 @@ def _message(topic: str, body: bytes, flag: int, wait: str) -> Message:
 
 
 def _properties(entries: Sequence[Entry], ids: Sequence[str]) -> list[bytes]:
-    """Those of each message, with its id."""
+    """The encoded properties of each message, with its id."""
     own = [(_ID % each).encode() for each in ids]
     if any(entry.head.message_id for entry in entries):
         own = [b"" if entry.head.message_id else each for entry, each in zip(entries, own, strict=True)]
@@ -221,7 +222,7 @@ def _properties(entries: Sequence[Entry], ids: Sequence[str]) -> list[bytes]:
 
 
 def _joined(entries: Sequence[Entry], properties: Sequence[bytes]) -> bytes:
-    """The body of the frame; part after part of all messages together, so that the loops are the interpreter's own."""
+    """The body of the frame. Each part is made for all messages at once, so that the loops run in C."""
     bodies = [entry.body for entry in entries]
     body_sizes, sizes = list(map(len, bodies)), list(map(len, properties))
     fixed = _HEAD.size + _LENGTH.size
@@ -233,7 +234,7 @@ def _joined(entries: Sequence[Entry], properties: Sequence[bytes]) -> bytes:
 
 
 def own_error(error: BaseException) -> BaseException:
-    """An error of its own for each message, or tracebacks would pile up on a shared one."""
+    """A copy of an error for one message, because tracebacks would pile up on a shared one."""
     if not isinstance(error, RocketMQError):
         return error
     made = copy.copy(error)

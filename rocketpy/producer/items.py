@@ -1,7 +1,7 @@
-"""Messages as they wait for company: checked and encoded when they are given, for as little as that can be had.
+"""Messages that linger to be sent in batches: they are checked and encoded when they are given, at little cost.
 
-What is done to a message afterwards changes nothing, and what is wrong with it is told at once. Ids are given when the
-batch goes, for all of it together.
+So an error is raised at once, and a message may be changed afterwards. Unique ids are assigned when the batch is sent,
+to all of its messages together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Entry", "Head", "Items", "Outcome", "Sink"]
 
 _MAX_KNOWN_TOPICS: Final = 10_000
 _ID_SIZE: Final = 70
-"""Bytes that an id may take, with its name."""
+"""Bytes that a unique id may take, including its name."""
 _ALONE: Final = frozenset(
     {
         PropertyName.DELAY,
@@ -34,73 +34,73 @@ _ALONE: Final = frozenset(
         PropertyName.MESSAGE_TYPE,
     }
 )
-"""A message with one of these never waits for others: it is delayed, half of a transaction, or a reply."""
+"""A message with one of these properties never lingers: it is delayed, a half message of a transaction, or a reply."""
 
 Outcome: TypeAlias = SendResult | BaseException
 
 
 class Sink(Protocol):
-    """Hears what becomes of one message.
+    """Gets the outcome of one message.
 
     Attributes:
-        is_gone: Whether nobody wants it sent any more.
+        is_gone: Whether the sender has given up, so that the message need not be sent.
     """
 
     is_gone: bool
 
     def hear(self, outcome: Outcome) -> None:
-        """This became of it, once. In the trio thread; must not raise."""
+        """Take the outcome. Called once, in the trio thread; must not raise."""
 
 
 class Head(NamedTuple):
-    """What a message has besides its body. That of the next message is often the same, and so is this."""
+    """What a message has besides its body. Consecutive messages often share one."""
 
     properties: bytes
     """Encoded, perhaps without a unique id."""
     message_id: str | None
-    """The unique id that it has already."""
+    """The unique id, if the message has one already."""
     wait: str
-    """Whether the broker answers only when it is safe, as the property says it."""
+    """Whether the broker answers only once the message is stored safely, as the text of the property."""
     sharding_key: str | None
 
 
 class Entry(NamedTuple):
-    """One message that waits for company."""
+    """One message that lingers."""
 
     topic: str
     body: bytes
     flag: int
     head: Head
     outgoing: Outgoing | None
-    """How it travels when it is large enough to be compressed: alone."""
+    """The message ready to be sent alone, if it is large enough to be compressed."""
     sink: Sink
     queue: MessageQueue | None
-    """Where it goes; None for any queue, or that of its sharding key."""
+    """The chosen queue; None for any queue, or that of its sharding key."""
     timeout: float
     tries: int
     deadline: float
-    """For it, on the clock of the client."""
+    """On the clock of the client."""
     waits: bool
-    """Whether its sender waits for the answer."""
+    """Whether the sender waits for the answer."""
 
 
 class Items:
-    """Makes entries of messages, for one producer. Safe from any thread: what it keeps is replaced as a whole.
+    """Makes entries of messages, for one producer. Safe from any thread: its state is replaced as a whole.
 
     Args:
         config: The settings.
-        preparer: Checks messages, and encodes those that travel alone.
+        preparer: Checks messages, and encodes those that are sent alone.
     """
 
     def __init__(self, config: ProducerConfig, preparer: Preparer) -> None:
         self._preparer = preparer
         self._small = min(config.compress_body_over, config.max_message_size)
         self._topics: set[str] = set()
-        """Topics that a message may have that waits for others."""
+        """Checked topics whose messages may linger."""
         self._known: tuple[dict[str, str], Head | None] = {}, self._head({})
 
     def head(self, message: Message) -> Head | None:
-        """Check a message; None when it must not wait for others.
+        """Check a message; returns None if it must not linger.
 
         Raises:
             ConfigError: it may not be sent.
@@ -149,17 +149,17 @@ class Items:
         *,
         waits: bool,
     ) -> Entry:
-        """A message that waits for company.
+        """Make the entry of a message that lingers.
 
         Args:
-            message: What is sent.
-            head: Its head.
-            sink: Hears what becomes of it.
-            queue: Where it goes; None for any queue, or that of its sharding key.
-            timeout: Seconds for it.
-            tries: How many there may be.
-            deadline: For it, on the clock of the client.
-            waits: Whether its sender waits for the answer.
+            message: The message.
+            head: Its head, as `head` returned it.
+            sink: Gets the outcome.
+            queue: The chosen queue; None for any queue, or that of its sharding key.
+            timeout: Seconds for the message.
+            tries: The largest number of tries.
+            deadline: The deadline, on the clock of the client.
+            waits: Whether the sender waits for the answer.
         """
         body = message.body
         outgoing = None if len(body) < self._small else self._preparer.one(message)

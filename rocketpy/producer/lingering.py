@@ -1,4 +1,4 @@
-"""Sends of trio tasks that wait for company: each parks until its batch has its answer."""
+"""Sends of trio tasks whose messages linger to be sent in batches: each task parks until its batch has its answer."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["TaskSends", "no_room"]
 
 
 class _Sender:
-    """A task that waits for what becomes of its message.
+    """A task that waits for the outcome of its message.
 
     Attributes:
         is_gone: whether it was cancelled.
-        outcome: what became of the message.
+        outcome: the outcome of the message.
     """
 
     __slots__ = ("_task", "is_gone", "outcome")
@@ -36,14 +36,14 @@ class _Sender:
         self.outcome: Outcome | None = None
 
     def hear(self, outcome: Outcome) -> None:
-        """This became of it."""
+        """Take the outcome, and wake the task."""
         self.outcome = outcome
         task, self._task = self._task, None
         if task is not None:
             trio.lowlevel.reschedule(task)
 
     async def park(self) -> None:
-        """Wait until it has heard."""
+        """Wait for the outcome."""
         self._task = trio.lowlevel.current_task()
 
         def abort(_: object) -> trio.lowlevel.Abort:
@@ -54,11 +54,11 @@ class _Sender:
 
 
 class TaskSends:
-    """The sends of one trio producer whose messages wait for company.
+    """The sends of one trio producer whose messages linger.
 
     Args:
         outside: The producer.
-        accumulator: Where they wait.
+        accumulator: Forms batches.
     """
 
     def __init__(self, outside: Outside, accumulator: Accumulator) -> None:
@@ -74,7 +74,7 @@ class TaskSends:
         """Send a message and wait for the answer.
 
         Raises:
-            TooManyRequestsError: too much waited already, for the whole time.
+            TooManyRequestsError: too many bytes were waiting, for the whole time.
             RocketMQError: it was not acknowledged.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -115,8 +115,8 @@ class TaskSends:
 
 
 def no_room(topic: str, seconds: float, most: int) -> TooManyRequestsError:
-    """What to tell when there was none in time."""
+    """The error for a message for which there was no room in time."""
     return TooManyRequestsError(
-        f"messages of {most} bytes wait to be sent or acknowledged, as much as may, and there was no room for one to "
+        f"messages of {most} bytes, the limit, wait to be sent or acknowledged, and there was no room for a message to "
         f"{topic} within {seconds:g} s: nothing was sent; send more slowly, or raise total_batch_max_bytes"
     )

@@ -74,8 +74,8 @@ class Outside:
     Attributes:
         client: of the producer.
         core: what its tries share.
-        items: makes entries of messages that may wait for company.
-        accumulator: where they wait; None where none do.
+        items: makes entries of messages that linger.
+        accumulator: forms batches of them; None if messages do not linger.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Outside:
         return self._preparer.one(message)
 
     def head(self, message: Message) -> Head | None:
-        """Check a message that may wait for company; None when it must not, or when none do. Raises as `prepare`."""
+        """Check a message that may linger; returns None if it must not, or if no message does. Raises as `prepare`."""
         if self.accumulator is None:
             return None
         self._lifecycle.check_open()
@@ -213,12 +213,12 @@ class Outside:
             raise AssertionError("an open producer has a nursery")
         return self._nursery
 
-    # --- batches that fill by themselves ----------------------------------------------------------------
+    # --- batches of messages that linger ----------------------------------------------------------------
 
     def start_batch(
         self, outgoing: Outgoing, queue: MessageQueue | None, tries: int, timeout: float, done: send_drivers.Done
     ) -> object:
-        """Begin to send a batch, to a queue or to any."""
+        """Start to send a batch, to a queue or to any."""
         return send_drivers.start_send(
             self.core,
             outgoing,
@@ -231,15 +231,15 @@ class Outside:
         )
 
     def start_soon(self, function: Callable[[], Awaitable[object]]) -> None:
-        """Run an async function in a task of the producer's."""
+        """Run an async function in a task of the producer."""
         self._home.start_soon(function)
 
     def note_begun(self) -> None:
-        """A batch is under way."""
+        """Count a batch as under way."""
         self._begun()
 
     def note_ended(self) -> None:
-        """It has ended."""
+        """Count a batch as ended."""
         self._ended()
 
     @property

@@ -24,7 +24,7 @@ from rocketpy.config import ProducerConfig
 from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
 from rocketpy.producer.choosing import choice_of
-from rocketpy.producer.company import TaskSends
+from rocketpy.producer.lingering import TaskSends
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
 from rocketpy.producer.requesting import Requesting
@@ -91,7 +91,7 @@ class Producer(Requesting, Reopenable):
 
     def _for_outside(self) -> Outside:
         made = Outside(self.client, self._core, self._preparer, self._lifecycle, self._one_more, self._one_less)
-        self._company = None if made.accumulator is None else TaskSends(made, made.accumulator)
+        self._lingering = None if made.accumulator is None else TaskSends(made, made.accumulator)
         return made
 
     def __repr__(self) -> str:
@@ -224,10 +224,10 @@ class Producer(Requesting, Reopenable):
             SendError: several tries failed.
         """
         self._lifecycle.check_here()
-        if self._company is not None and (head := self.outside.head(message)) is not None:
+        if self._lingering is not None and (head := self.outside.head(message)) is not None:
             choice = choice_of(message, queue, selector, arg)
             retries = self.config.retry_times_when_send_failed
-            return await self._company.send(message, head, choice, self.checked_timeout(timeout), retries)
+            return await self._lingering.send(message, head, choice, self.checked_timeout(timeout), retries)
         outgoing = self._preparer.one(message)
         choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
         config = self.config

@@ -1,4 +1,4 @@
-"""One `request_soon` on its way: a task of the portal asks, and its outcome completes a future."""
+"""One `request_soon` under way: a task of the portal makes the request, and its outcome completes a future."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["AskedSoon"]
 
 
 class AskedSoon:
-    """A request that is on its way.
+    """A request that is under way.
 
     Args:
         gate: Where it takes room.
@@ -40,7 +40,7 @@ class AskedSoon:
         self.beginner = threading.get_ident()
 
     def begin(self, home: Portal, producer: Producer, asked: Asked, choice: Choice | None, retries: int) -> None:
-        """Ask."""
+        """Start the request in the portal."""
         call = Call(partial(producer.ask, asked, choice, retries))
         call.on_end = partial(self._ended, call)
         try:
@@ -50,18 +50,18 @@ class AskedSoon:
         self.beginner = 0
 
     def _ended(self, call: Call[MessageExt]) -> None:
-        """In the portal."""
+        """Take the outcome of the call, in the portal."""
         try:
             outcome: MessageExt | BaseException = call.result()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the future holds it
+        except BaseException as error:  # noqa: BLE001 - the future holds any error
             outcome = error
         call.on_end = _nothing  # it refers to the call: no cycle may stay behind
         self._done(outcome)
 
     def _done(self, outcome: MessageExt | BaseException) -> None:
         self._future.complete(outcome)
-        self._gate.leave(self)  # last: those who wait until nobody is inside find the callbacks due
+        self._gate.leave(self)  # last: those who wait until the gate is empty find the callbacks due
 
 
 def _nothing() -> None:
-    """Hears of the end of a call once its future has heard."""
+    """Do nothing at the end of a call whose future is complete."""

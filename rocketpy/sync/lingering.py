@@ -1,4 +1,4 @@
-"""Sends of threads that wait for company: messages are dropped into the portal, where batches are formed and sent."""
+"""Sends of threads whose messages linger: they are handed to the portal, which forms and sends batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.portal.waiting import acquire
-from rocketpy.producer.company import no_room
+from rocketpy.producer.lingering import no_room
 from rocketpy.results import SendResult
 from rocketpy.sync.future import SendFuture
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["ThreadSends"]
 
 
-class _CompanyFuture(SendFuture[SendResult]):
-    """The future of a message that waits for company; takes its place in the gate, and hears of its batch.
+class _LingeringFuture(SendFuture[SendResult]):
+    """The future of a message that lingers; it is also the ticket of the message in the gate, and its sink.
 
     Args:
         surroundings: of its producer.
@@ -41,18 +41,18 @@ class _CompanyFuture(SendFuture[SendResult]):
         self.beginner = threading.get_ident()
 
     def hear(self, outcome: Outcome) -> None:
-        """This became of it."""
+        """Complete the future."""
         self.complete(outcome)
-        self._gate.leave(self)  # last: those who wait until nobody is inside find the callbacks due
+        self._gate.leave(self)  # last: those who wait until the gate is empty find the callbacks due
 
 
 class _Sender:
-    """A thread that waits for what becomes of its message.
+    """A thread that waits for the outcome of its message.
 
     Attributes:
         beginner: the ident of the thread while it hands the message over, 0 afterwards, as in `Soon`.
         is_gone: whether it waits no longer.
-        outcome: what became of the message.
+        outcome: the outcome of the message.
     """
 
     __slots__ = ("_gate", "_lock", "beginner", "is_gone", "outcome")
@@ -66,13 +66,13 @@ class _Sender:
         self.outcome: Outcome | None = None
 
     def hear(self, outcome: Outcome) -> None:
-        """This became of it."""
+        """Take the outcome, and wake the thread."""
         self.outcome = outcome
         self._gate.leave(self)
         self._lock.release()
 
     def wait(self) -> SendResult:
-        """Wait until it has heard."""
+        """Wait for the outcome, and return or raise it."""
         try:
             acquire(self._lock)
         except BaseException:
@@ -89,12 +89,12 @@ class _Sender:
 
 
 class ThreadSends:
-    """The sends of one blocking producer whose messages wait for company.
+    """The sends of one blocking producer whose messages linger.
 
     Args:
-        direct: Its other sends.
-        gate: Where its messages take room.
-        surroundings: Of its futures.
+        direct: The other sends of the producer.
+        gate: Bounds the messages under way.
+        surroundings: What the futures of the producer share.
     """
 
     def __init__(self, direct: DirectSends, gate: Gate, surroundings: Surroundings) -> None:
@@ -109,7 +109,7 @@ class ThreadSends:
         return found
 
     def hurry(self) -> None:
-        """Somebody waits for what waits for company, or for the room that it takes."""
+        """Send the batches soon, because a caller waits for a message in them or for room."""
         self._accumulator.hurry()
 
     def send(
@@ -119,7 +119,7 @@ class ThreadSends:
 
         Raises:
             ConfigError: this thread may not wait.
-            TooManyRequestsError: too much waited already, for the whole time.
+            TooManyRequestsError: too many bytes were waiting, for the whole time.
             RocketMQError: it was not acknowledged.
         """
         self._direct.home.check_not_here()
@@ -138,8 +138,8 @@ class ThreadSends:
     def send_soon(
         self, message: Message, head: Head, queue: MessageQueue | None, seconds: float, retries: int
     ) -> SendFuture[SendResult]:
-        """Send a message; the future holds the answer. Raises as `send`, of what is known at once."""
-        outside, future = self._direct.outside, _CompanyFuture(self._surroundings, self._gate)
+        """Send a message; the future will hold the answer. Raises what `send` raises before it waits for the answer."""
+        outside, future = self._direct.outside, _LingeringFuture(self._surroundings, self._gate)
         deadline = outside.core.clock() + seconds
         entry = outside.items.entry(message, head, future, queue, seconds, 1 + retries, deadline, waits=False)
         try:
@@ -153,15 +153,15 @@ class ThreadSends:
         return future
 
     def _enter(self, ticket: object, entry: Entry) -> None:
-        """Take room, and wait for it as long as the message has time."""
+        """Take room in the gate, waiting for it until the deadline of the message."""
         gate, size = self._gate, len(entry.body)
         if gate.enter(ticket, size, wait=False):
             return
         self.hurry()
         if self._direct.is_ours:
             raise TooManyRequestsError(
-                "too much is under way, and a background thread of rocketpy must not wait for room: hand the message "
-                "to a thread of yours, or raise back_pressure_for_async_send_num or total_batch_max_bytes"
+                "too many messages are under way, and a background thread of rocketpy must not wait for room: hand the "
+                "message to a thread of yours, or raise back_pressure_for_async_send_num or total_batch_max_bytes"
             )
         core = self._direct.core
         if not gate.enter(ticket, size, timeout=entry.deadline - core.clock()):

@@ -14,11 +14,11 @@ from rocketpy.producer.chunks import chunks
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 from rocketpy.sync.asking import AskedSoon
 from rocketpy.sync.at_exit import forget, remember
-from rocketpy.sync.company import ThreadSends
 from rocketpy.sync.direct import DirectSends
 from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
 from rocketpy.sync.gate import Gate, Gates
 from rocketpy.sync.lifetime import Lifetime
+from rocketpy.sync.lingering import ThreadSends
 from rocketpy.sync.soon import Soon
 from rocketpy.sync.under_way import UnderWay
 from rocketpy.sync.unseen import Failures
@@ -69,8 +69,8 @@ class Producer(Lifetime[TrioProducer]):
         self._failures = Failures(settings.group)
         self._under_way = UnderWay(settings, self._gates, self._direct, self._callbacks)
         self._surroundings = Surroundings(self._direct.flush, self._callbacks, self._failures, forks())
-        company = ThreadSends(self._direct, self._gate, self._surroundings)
-        self._company = None if settings.linger is None else company
+        lingering = ThreadSends(self._direct, self._gate, self._surroundings)
+        self._lingering = None if settings.linger is None else lingering
 
     def _make_inner(self, group: str | None, **arguments: Any) -> TrioProducer:
         """The producer behind this one."""
@@ -125,10 +125,10 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
-        if self._company is not None and not direct.is_ours and (head := direct.outside.head(message)) is not None:
+        if self._lingering is not None and not direct.is_ours and (head := direct.outside.head(message)) is not None:
             seconds = self._inner.checked_timeout(timeout)
             chosen = self._queue_of(message, queue, selector, arg, seconds)
-            return self._company.send(message, head, chosen, seconds, config.retry_times_when_send_failed)
+            return self._lingering.send(message, head, chosen, seconds, config.retry_times_when_send_failed)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:
@@ -162,12 +162,12 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
-        if self._company is not None and (head := direct.outside.head(message)) is not None:
+        if self._lingering is not None and (head := direct.outside.head(message)) is not None:
             seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
             chosen = None
             if queue is not None or selector is not None:
                 chosen = self._queue_of(message, queue, selector, arg, seconds)
-            return self._company.send_soon(message, head, chosen, seconds, config.retry_times_when_send_async_failed)
+            return self._lingering.send_soon(message, head, chosen, seconds, config.retry_times_when_send_async_failed)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
         if queue is None and selector is None:

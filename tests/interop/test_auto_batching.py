@@ -1,4 +1,4 @@
-"""Messages that wait for company: ours on Apache's brokers, and Java's autoBatch on ours."""
+"""Messages that linger to be sent in batches: ours on Apache's brokers, and Java's autoBatch on ours."""
 
 from __future__ import annotations
 

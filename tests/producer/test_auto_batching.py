@@ -1,4 +1,4 @@
-"""Messages that wait for company, on trio, against a broker that answers as told: when they go, and with whom."""
+"""Messages that linger, on trio, against a broker that answers as told: when they are sent, and in which batch."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_S17_tasks_that_send_at_once_share_a_frame(autojump_clock, opened)
         async with trio.open_nursery() as nursery:
             for number in range(100):
                 nursery.start_soon(one, number)
-        assert trio.current_time() == began, "nobody waits for company that is there"
+        assert trio.current_time() == began, "awaited messages do not linger for one another"
         assert [len(frame) for frame in broker.frames] == [1, 100]
         assert {result.queue_offset for result in results} == set(range(1, 101))
         assert len({result.message_id for result in results}) == 100

@@ -1,4 +1,4 @@
-"""Messages that wait for company, on every surface, against a real broker over TCP."""
+"""Messages that linger to be sent in batches, on every surface, against a real broker over TCP."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_S17_a_task_that_is_cancelled_leaves_nothing_behind(namesrv, topic):
             tasks[2].cancel()
             done = await asyncio.gather(*tasks, return_exceptions=True)
             assert [type(each).__name__ for each in done].count("CancelledError") == 1
-            return producer._company._taken, producer._company._under_way
+            return producer._lingering._taken, producer._lingering._under_way
 
     assert asyncio.run(main()) == (0, 0)
 
