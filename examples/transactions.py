@@ -19,7 +19,7 @@ def sell(message: Message, amount: int) -> LocalTransactionState:
     """The executor: the local half. The id of the transaction is stored with what it has changed."""
     with closing(sqlite3.connect(SHOP, uri=True)) as shop, shop:  # commits at the end of the block
         if shop.execute("UPDATE stock SET left = left - ? WHERE left >= ?", (amount, amount)).rowcount == 0:
-            return ROLLBACK  # nothing has changed, and nobody hears of it
+            return ROLLBACK  # nothing has changed, and consumers get no message
         shop.execute("INSERT INTO sales VALUES (?, ?)", (message.transaction_id, amount))
     return COMMIT
 

@@ -1,4 +1,4 @@
-"""Transactions with asyncio: one that is committed, and one whose end the broker has to ask for.
+"""Transactions with asyncio: one that is committed at once, and one whose state the broker has to ask for.
 
 python -m examples.transactions_asyncio
 """
@@ -11,18 +11,18 @@ from rocketpy.aio import LocalTransactionState, Message, MessageExt, Transaction
 from rocketpy_broker_sim import AsyncioLocalCluster
 
 book: dict[str | None, LocalTransactionState] = {}
-"""What has become of each transaction; a program has this in its database."""
+"""The state of each transaction; a real program has this in its database."""
 
 
 async def pay(message: Message, seconds: float) -> LocalTransactionState:
-    """The executor. A payment may take longer than anybody wants to wait: it goes on in a task."""
+    """The executor. A payment may take long, so it continues in a task."""
     payment = asyncio.create_task(settle(message.transaction_id, seconds))
     done, _ = await asyncio.wait([payment], timeout=0.2)
     return LocalTransactionState.COMMIT if done else LocalTransactionState.UNKNOWN
 
 
 async def settle(transaction_id: str | None, seconds: float) -> None:
-    """Pay, and note it."""
+    """Pay, and write the state."""
     await asyncio.sleep(seconds)
     book[transaction_id] = LocalTransactionState.COMMIT
 

@@ -58,33 +58,33 @@ class SendResult(NamedTuple):
     region_id: str = "DefaultRegion"
     trace_on: bool = True
     recall_handle: str | None = None
-    """What `recall` takes to take the message back before it is due; None for a message that has neither `delay` nor
+    """The handle for `recall`, before the message is due; None for a message that has neither `delay` nor
     `deliver_at`."""
 
 
 class LocalTransactionState(Enum):
-    """How the local half of a transaction has ended: what an executor or a checker returns."""
+    """The state of a local transaction, which an executor or a checker returns."""
 
     COMMIT = "COMMIT"
     """Consumers get the message."""
     ROLLBACK = "ROLLBACK"
-    """Nobody ever gets it."""
+    """Consumers never get the message."""
     UNKNOWN = "UNKNOWN"
-    """It is not known yet, and the broker asks a checker later."""
+    """The state is not known yet; the broker asks a checker later."""
 
 
 @attrs.frozen
 class TransactionSendResult:
-    """What came of a message that was sent in a transaction."""
+    """The result of a message that was sent in a transaction."""
 
     send_result: SendResult
-    """How its first half was stored. Offsets are those of the half topic, where it waits."""
+    """The result of sending the half message. Its offsets are those of the half topic."""
     transaction_id: str
     """The id of the transaction, which is the unique id of the message."""
     local_state: LocalTransactionState
-    """What the broker was told."""
+    """The state that was sent to the broker."""
     error: Exception | None = None
-    """What the executor raised; the state is UNKNOWN then."""
+    """The exception that the executor raised; the state is UNKNOWN then."""
 
     @property
     def message_id(self) -> str:
@@ -93,7 +93,7 @@ class TransactionSendResult:
 
     @property
     def status(self) -> SendStatus:
-        """How well its first half was stored; with all but SEND_OK it was rolled back."""
+        """How well the half message was stored; unless it is SEND_OK, the transaction was rolled back."""
         return self.send_result.status
 
 

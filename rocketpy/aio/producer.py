@@ -249,7 +249,7 @@ class Producer(Lifetime[TrioProducer]):
         return many.result()
 
     async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
-        """Take back a message that is not due yet. See `rocketpy.Producer.recall`."""
+        """Recall a message that is not due yet. See `rocketpy.Producer.recall`."""
         return await self._call(self._inner.recall, topic, handle, timeout=timeout)
 
     async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:

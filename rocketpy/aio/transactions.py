@@ -67,7 +67,7 @@ class TransactionProducer(Producer):
         return self._transactions.in_checker
 
     def check_statistics(self) -> ChecksStatistics:
-        """What has become of brokers' questions. See `rocketpy.TransactionProducer.check_statistics`."""
+        """Counts of brokers' checks. See `rocketpy.TransactionProducer.check_statistics`."""
         self._bridge.check()
         return self._transactions.check_statistics()
 
@@ -81,7 +81,7 @@ class TransactionProducer(Producer):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> TransactionSendResult:
-        """Send a message that consumers get only if a local transaction is committed.
+        """Send a message that consumers get only if a local transaction commits.
 
         See `rocketpy.TransactionProducer.send_in_transaction`. An async executor is awaited in the task of the caller.
         """
@@ -100,7 +100,7 @@ class TransactionProducer(Producer):
         return end.result
 
     async def _tell(self, end: End) -> None:
-        """Tell the broker, over a data connection where there is one."""
+        """Tell the broker, over a data connection if there is one."""
         if end.command is None:
             return
         try:

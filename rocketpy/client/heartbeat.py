@@ -107,9 +107,9 @@ class Heartbeats:
         return all(each in self.answering or each in self._failing for each in addresses)
 
     async def tell(self, addresses: Iterable[str]) -> None:
-        """Have these brokers know the client before this returns, as far as they answer. While the service runs."""
+        """Return once these brokers have got a heartbeat, or have failed to answer it. While the service runs."""
         wanted = list(addresses)
-        for _ in range(2):  # a round that is under way may have begun without them
+        for _ in range(2):  # the current round may have started without these brokers
             if self.are_told(wanted):
                 return
             self.send_soon()

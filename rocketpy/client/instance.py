@@ -320,7 +320,7 @@ class MQClientInstance(Reopenable):
             self.heartbeats.send_soon()
 
     def _is_waited_for(self) -> bool:
-        """Whether brokers have something to tell this client at any time."""
+        """Whether brokers may send something to this client at any time."""
         return self.roles.are_needed or len(self.requests) > 0
 
     def _route_changed(self, topic: str) -> None:

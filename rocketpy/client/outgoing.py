@@ -31,7 +31,7 @@ __all__ = ["Outgoing", "Preparer"]
 _MAX_KNOWN_TOPICS = 10_000
 _TIMES = frozenset({PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELIVER_MS})
 _CHOOSING = frozenset({PropertyName.SHARDING_KEY, PropertyName.MESSAGE_TYPE})
-"""What a message has that does not leave its queue to us, or is a reply."""
+"""Properties of messages whose queue is not free to choose, and of replies."""
 _SEND, _SEND_BATCH = int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE)
 _SEND_REPLY = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 """As plain numbers: members of an enumeration are slow to look up and to hash."""
@@ -63,7 +63,7 @@ class Outgoing:
     is_plain: bool = False
     """Whether it is a message that may go to any queue, with nothing to be looked at: nearly every one is."""
     is_reply: bool = False
-    """Whether it answers a request, so that the broker pushes it to the client that asked."""
+    """Whether it is a reply, which the broker pushes to the client that made the request."""
 
     @property
     def topic(self) -> str:
@@ -128,7 +128,7 @@ class Preparer:
         self._check(message)
 
     def take_ids(self, count: int) -> list[str]:
-        """Unique ids for so many messages."""
+        """Return the given number of unique ids."""
         return self._unique_ids.take(count)
 
     def _compress(self, body: bytes) -> tuple[bytes, int]:
@@ -244,7 +244,7 @@ def _move_reconsume_times(outgoing: Outgoing) -> None:
 
 
 def _make_reply(outgoing: Outgoing) -> None:
-    """A reply has a request code of its own, and goes first to the broker that knows the client which asked."""
+    """Make it a reply: with a request code of its own, and sent to the broker that the request came from."""
     message = outgoing.message
     outgoing.code, outgoing.is_reply = _SEND_REPLY, True
     if isinstance(message, Reply):

@@ -1,4 +1,4 @@
-"""Taking a message back before it is due. Plays the part of recallMessage in DefaultMQProducerImpl."""
+"""Recalling a message before it is due. Plays the part of recallMessage in DefaultMQProducerImpl."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["recall"]
 
 
 async def recall(client: MQClientInstance, group: str, topic: str, handle: str, *, timeout: float) -> str:
-    """Ask the broker that keeps a message to take it back. Returns the unique id of the message.
+    """Ask the broker that has a message to recall it. Returns the unique id of the message.
 
     Args:
-        client: knows the broker.
-        group: of the producer.
-        topic: of the message.
-        handle: what the send gave.
-        timeout: seconds for everything.
+        client: the client to use.
+        group: the group of the producer.
+        topic: the topic of the message.
+        handle: the recall handle, from the result of the send.
+        timeout: seconds for the whole call.
 
     Raises:
-        ConfigError: the handle is none, or is of another topic; nothing was sent.
+        ConfigError: the handle is not valid, or belongs to another topic; nothing was sent.
         RouteNotFoundError: the broker is not known.
         BrokerError: the broker refuses.
-        TransportError, RequestTimeoutError: it does not answer; whether the message is recalled is unknown.
+        TransportError, RequestTimeoutError: no answer; whether the message is recalled is unknown.
     """
     broker_name = _checked(topic, handle).broker_name
     started = trio.current_time()
@@ -40,7 +40,7 @@ async def recall(client: MQClientInstance, group: str, topic: str, handle: str, 
     address = client.routes.broker_address(broker_name)
     if address is None:
         raise BrokerUnreachableError(
-            f"the broker {broker_name} that keeps the message of {topic} has no master now: wait for it, and recall "
+            f"the broker {broker_name}, which has the message of {topic}, has no master now: wait for it, and recall "
             "the message again",
             topic=topic,
         )
@@ -52,23 +52,23 @@ async def recall(client: MQClientInstance, group: str, topic: str, handle: str, 
 
 
 def _checked(topic: str, handle: object) -> RecallHandle:
-    """The handle, taken apart.
+    """The decoded handle.
 
     Raises:
-        ConfigError: it is none, or is of another topic.
+        ConfigError: the handle is not valid, or belongs to another topic.
     """
     check_topic(topic)
     if is_retry_topic(topic) or topic.startswith(DLQ_PREFIX):
-        raise ConfigError(f"{topic} is a topic of RocketMQ's own: nothing of it can be recalled")
+        raise ConfigError(f"{topic} is a topic of RocketMQ's own: no message of it can be recalled")
     if not isinstance(handle, str) or not handle:
         raise ConfigError(
-            f"the recall handle is {handle!r:.100}: give the `recall_handle` of the result of the send; it is None "
-            "where the message is not delayed by `delay` or `deliver_at`, or the broker is older than RocketMQ 5.3"
+            f"the recall handle is {handle!r:.100}: give the `recall_handle` of the result of the send; it is None if "
+            "the message has neither `delay` nor `deliver_at`, or the broker is older than RocketMQ 5.3"
         )
     try:
         found = RecallHandle.decode(handle)
     except RemoteProtocolError as exc:
-        raise ConfigError(f"{exc}: give the `recall_handle` of the result of the send, as it is") from exc
+        raise ConfigError(f"{exc}: give the `recall_handle` of the result of the send, unchanged") from exc
     if found.topic != topic:
-        raise ConfigError(f"the recall handle is of a message of {found.topic!r:.127}, and not of {topic}")
+        raise ConfigError(f"the recall handle belongs to a message of {found.topic!r:.127}, not of {topic}")
     return found

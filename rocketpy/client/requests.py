@@ -1,8 +1,8 @@
 """Requests of one client that wait for their replies, by correlation id.
 
-A broker pushes a reply over the client's own connection, and the reader of that connection completes the request it
-belongs to: in the trio thread, where all of this lives. Replies that nobody waits for are counted, and told in one line
-a second at most. Plays the part of RequestFutureHolder and RequestResponseFuture.
+A broker pushes a reply over the client's own connection, and the reader of that connection completes the request. All
+of this runs in the trio thread. Replies without a waiting request are counted, and logged at most once a second. Plays
+the part of RequestFutureHolder and RequestResponseFuture.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ __all__ = ["PendingRequest", "ReplyCounts", "Requests", "new_correlation_id"]
 logger = get_logger(__name__)
 
 MOST: Final = 10_000
-"""Requests of one client that may wait for replies."""
+"""The largest number of requests of one client that wait for replies."""
 _MOST_ENDED: Final = 10_000
-"""Requests that have ended without a reply and are remembered, so that a late one is known for what it is."""
+"""The number of requests that are remembered after they have ended without a reply, to recognize late replies."""
 
 
 def new_correlation_id() -> str:
-    """A name for a request, in the form of a UUID. Any thread."""
+    """A new correlation id, in the form of a UUID. From any thread."""
     text = f"{random_source().getrandbits(128):032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 @attrs.frozen
 class ReplyCounts:
-    """What became of the requests of a client so far."""
+    """Counts of the requests and replies of a client."""
 
     pending: int
     """Requests that wait for a reply now."""
     replied: int
-    """Requests that got one."""
+    """Requests that got a reply."""
     late: int
-    """Replies to requests that had ended by then: by their timeout, or because somebody gave them up."""
+    """Replies that arrived after their request had timed out or was cancelled."""
     unknown: int
-    """Replies to requests that this client has never made, or got a reply to before."""
+    """Replies to requests that this client never made, or that already had a reply."""
 
 
 @attrs.define(eq=False)
@@ -61,11 +61,11 @@ class PendingRequest:
     """One request.
 
     Attributes:
-        correlation_id: Its name.
-        owner: Who has made it.
-        reply: What has come; None while nothing has.
-        ended: Set when the reply is here, or nobody will hear of it any more.
-        sending: The part of it in which it is sent; cancelled when the reply is here before the answer to that.
+        correlation_id: The correlation id.
+        owner: The producer that made the request.
+        reply: The reply; None until it arrives.
+        ended: Set when the reply has arrived, or will not be taken any more.
+        sending: The scope in which the message is sent; cancelled if the reply arrives before the broker's answer.
     """
 
     correlation_id: str
@@ -75,17 +75,17 @@ class PendingRequest:
     sending: trio.CancelScope = attrs.Factory(trio.CancelScope)
 
     def end(self, reply: MessageExt | None) -> None:
-        """The reply is here, or will never be heard of."""
+        """End the request, with a reply or without one."""
         self.reply = reply
         self.ended.set()
         self.sending.cancel()
 
 
 class Requests:
-    """The table of one client. For its trio thread alone.
+    """The requests of one client. For its trio thread only.
 
     Args:
-        callbacks: Gets the processor of replies that brokers push.
+        callbacks: The table of processors, which gets the one for pushed replies.
     """
 
     def __init__(self, callbacks: Callbacks) -> None:
@@ -96,18 +96,18 @@ class Requests:
         self._seldom = Seldom(logger, clock=trio.current_time)
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of requests that wait."""
         return len(self._pending)
 
     def counts(self) -> ReplyCounts:
-        """What became of the requests so far."""
+        """Counts of requests and replies so far."""
         return ReplyCounts(len(self._pending), self._replied, self._late, self._unknown)
 
     def open(self, correlation_id: str, owner: object) -> PendingRequest:
-        """A request begins. `close` ends it.
+        """Add a request, until `close` removes it.
 
         Raises:
-            TooManyRequestsError: as many wait as may.
+            TooManyRequestsError: too many requests wait.
         """
         if len(self._pending) >= MOST:
             raise TooManyRequestsError(f"{MOST} requests of this client wait for replies: wait until some have ended")
@@ -115,20 +115,20 @@ class Requests:
         return made
 
     def close(self, pending: PendingRequest) -> None:
-        """A request has ended, with or without a reply."""
+        """Remove a request, which has ended with or without a reply."""
         if self._pending.pop(pending.correlation_id, None) is not None:
             self._ended[pending.correlation_id] = None
             while len(self._ended) > _MOST_ENDED:
                 self._ended.popitem(last=False)
 
     def end(self, owner: object = None) -> None:
-        """End what waits, of one owner or of all: the producer or the client closes."""
+        """End the requests of one owner, or of all, because the producer or the client closes."""
         for pending in list(self._pending.values()):
             if owner is None or pending.owner is owner:
                 pending.end(None)
 
     def take(self, reply: MessageExt, address: str) -> None:
-        """A broker has pushed a reply."""
+        """Pass a pushed reply to its request."""
         correlation_id = reply.properties.get(PropertyName.CORRELATION_ID, "")
         pending = self._pending.pop(correlation_id, None)
         if pending is not None:
@@ -138,16 +138,19 @@ class Requests:
             del self._ended[correlation_id]
             self._late += 1
             self._seldom.warning(
-                "late", "a reply came when its request %s had ended: allow a longer timeout", correlation_id
+                "late", "a reply arrived after its request %s had ended: allow a longer timeout", correlation_id
             )
         else:
             self._unknown += 1
             self._seldom.warning(
-                "unknown", "%s pushed a reply to a request %r that is not this client's", address, correlation_id
+                "unknown",
+                "%s pushed a reply to the request %r, which this client did not make",
+                address,
+                correlation_id,
             )
 
     def _pushed(self, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-        """The answer is success even where nobody waits for the reply, as in Java."""
+        """Take a pushed reply. The answer is success even if no request waits for it, as in Java."""
         header = ReplyMessageRequestHeader.from_ext(request.ext_fields)
         self.take(pushed_reply(header, request.body, arrived=wall_ms()), connection.address)
         return request.answer()

@@ -45,11 +45,11 @@ class ProducerRole(Role, Protocol):
 
 
 class TransactionQuestion(NamedTuple):
-    """A broker asks how a transaction has ended.
+    """A broker's check of a transaction.
 
     Attributes:
-        address: of the broker.
-        header: the place of the half message, which the answer names.
+        address: the address of the broker.
+        header: the place of the half message, which the answer repeats.
         message: the message.
     """
 
@@ -60,14 +60,14 @@ class TransactionQuestion(NamedTuple):
 
 @runtime_checkable
 class AskedRole(Protocol):
-    """A producer that brokers ask how transactions have ended. Producers without this method are not asked."""
+    """A producer that brokers ask how transactions have ended. Producers without these methods are not asked."""
 
     def topics(self) -> Iterable[str]:
         """The topics whose routes the client must keep fresh, so that their brokers know the producer."""
         ...
 
     def on_check(self, question: TransactionQuestion) -> None:
-        """A broker asks. Must not wait."""
+        """Take a broker's check of a transaction. Must not wait."""
         ...
 
 
@@ -158,14 +158,14 @@ class RoleTable:
         yield from list(self.consumers.values())
 
     def topics(self) -> set[str]:
-        """Every topic that a consumer needs, or a producer that is asked about transactions."""
+        """Every topic that a consumer, or a producer of transactions, needs."""
         roles: list[object] = list(self.producers.values())
         consumed = {topic for role in self.consumers.values() for topic in role.topics()}
         return consumed.union(*(role.topics() for role in roles if isinstance(role, AskedRole)))
 
     @property
     def are_needed(self) -> bool:
-        """Whether brokers must know this client although it does nothing just now: it consumes, or may be asked."""
+        """Whether brokers must always know this client, because it consumes, or may be asked about transactions."""
         return bool(self.consumers) or any(isinstance(role, AskedRole) for role in self.producers.values())
 
     def heartbeat(self, client_id: str) -> HeartbeatData | None:

@@ -1,8 +1,7 @@
-"""Transactions, as they travel: the first half of a message, how it ended, and brokers' questions about it.
+"""Transactions on the wire: half messages, the requests that end transactions, and brokers' checks.
 
-Pure but for the requests: a half message is a copy of the user's with a few properties more, and its end is one request
-that nobody answers. Plays the part of the transaction half of DefaultMQProducerImpl, and of checkTransactionState in
-ClientRemotingProcessor.
+A half message is a copy of the user's message with a few more properties. Its end is a one-way request. Plays the
+transaction part of DefaultMQProducerImpl, and of checkTransactionState in ClientRemotingProcessor.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ _TIMES = (
 
 
 def half_of(message: Message, group: str, unique_id: str) -> Message:
-    """The first half of a message: a copy with a unique id, which no try of a send changes.
+    """The half message of a message: a copy with a unique id, which all tries of the send keep.
 
     Raises:
-        ConfigError: it may not be sent in a transaction.
+        ConfigError: the message may not be sent in a transaction.
     """
     if not isinstance(message, Message):
         raise ConfigError(f"give a Message, not {message!r:.100}")
@@ -75,10 +74,10 @@ def half_of(message: Message, group: str, unique_id: str) -> Message:
 def end_of(
     half: Message, result: SendResult, state: LocalTransactionState, group: str, broker_name: str
 ) -> EndTransactionRequestHeader:
-    """What tells a broker how a transaction has ended.
+    """The header that tells a broker how a transaction has ended.
 
     Raises:
-        ConfigError: the broker's answer did not say where it has the half message.
+        ConfigError: the broker's answer to the send did not say where the half message is.
     """
     return EndTransactionRequestHeader(
         topic=half.topic,
@@ -94,7 +93,7 @@ def end_of(
 
 
 def answer_of(question: TransactionQuestion, state: LocalTransactionState, group: str) -> EndTransactionRequestHeader:
-    """The answer to a broker's question."""
+    """The header that answers a broker's check."""
     asked, message = question.header, question.message
     return EndTransactionRequestHeader(
         topic=message.topic,
@@ -110,29 +109,33 @@ def answer_of(question: TransactionQuestion, state: LocalTransactionState, group
 
 
 def end_command(header: EndTransactionRequestHeader, remark: str | None = None) -> RemotingCommand:
-    """The request, which asks for no answer; a remark says why the state is not known."""
+    """The one-way request; the remark says why the state is unknown."""
     command = RemotingCommand.oneway(RequestCode.END_TRANSACTION, header.to_ext())
     command.remark = remark
     return command
 
 
-# --- questions -----------------------------------------------------------------------------------------------
+# --- checks --------------------------------------------------------------------------------------------------
 
 
 def pass_questions_on(roles: RoleTable) -> Callable[[Connection, RemotingCommand], None]:
-    """Make the processor that passes brokers' questions on to the producers of one client. They have no answer."""
+    """Make the processor that passes brokers' checks to the producers of one client. The requests are one-way."""
 
     def check_transaction_state(connection: Connection, request: RemotingCommand) -> None:
         header = CheckTransactionStateRequestHeader.from_ext(request.ext_fields)
         try:
             message = next(iter(decode_messages(request.body)), None)
         except MessageDecodeError as exc:
-            log.warning("%s asks about a transaction with a message that cannot be read: %s", connection.address, exc)
+            log.warning("%s checks a transaction with a message that cannot be read: %s", connection.address, exc)
             return
         group = "" if message is None else message.properties.get(PropertyName.PRODUCER_GROUP, "")
         role: object = roles.producers.get(group)
         if message is None or not isinstance(role, AskedRole):
-            log.debug("%s asks about a transaction of the group %.256r, which is not ours", connection.address, group)
+            log.debug(
+                "%s checks a transaction of the group %.256r, which this client does not have",
+                connection.address,
+                group,
+            )
         else:
             message.broker_name = header.bname or ""
             role.on_check(TransactionQuestion(connection.address, header, message))

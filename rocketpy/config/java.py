@@ -64,11 +64,11 @@ _REASONS = {
         enableHeartbeatChannelEventListener useHeartbeatV2
     """,
     "requests carry no such flag": "enableStreamRequestType unitMode",
-    "routes are fetched at the first send; TransactionProducer takes topics to fetch before": "topics",
+    "routes are fetched at the first send; TransactionProducer has the setting topics": "topics",
     "arguments of TransactionProducer, not settings: checker and executor": """
         transactionCheckListener transactionListener
     """,
-    "check_thread_pool_max_size workers are there from the start": "checkThreadPoolMinSize executorService",
+    "check_thread_pool_max_size workers run from the start": "checkThreadPoolMinSize executorService",
     "on when linger is set": "autoBatch",
     "back-pressure is always on": "enableBackpressureForAsyncMode",
     "compressType selects it": "compressor",

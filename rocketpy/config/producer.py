@@ -51,7 +51,7 @@ _RETRY_RESPONSE_CODES = frozenset(
 
 
 def _linger(config: ProducerConfig, field: attrs.Attribute[float | None], value: float | None) -> None:
-    """Java's bounds; and a message has to have time left when it has waited for others."""
+    """Java's bounds; and a message must have time left after it has lingered."""
     if value is None:
         return
     seconds(0.001, 30)(config, field, value)
@@ -132,16 +132,16 @@ class ProducerConfig(ClientConfig):
     linger: float | None = attrs.field(
         default=None, validator=_linger, metadata={"java": "batchMaxDelayMs", "scale": 1000}
     )
-    """Seconds that a message may wait for others to travel with in one frame, less than `send_timeout`; 0.01 is a good
-    value. None sends each message by itself."""
+    """Seconds that a message may linger so that others join its batch, less than `send_timeout`; 0.01 is a good value.
+    None sends each message by itself."""
     batch_max_bytes: int = attrs.field(
         default=32 * 1024, validator=whole(1, 2 * MIB), metadata={"java": "batchMaxBytes"}
     )
-    """Bytes of bodies after which messages that wait go. With `linger` only."""
+    """Bytes of message bodies at which a batch is sent. With `linger` only."""
     total_batch_max_bytes: int = attrs.field(
         default=32 * MIB, validator=whole(1), metadata={"java": "totalBatchMaxBytes"}
     )
-    """Bytes of bodies that may wait, to be sent or acknowledged, before sending waits. With `linger` only."""
+    """Bytes of message bodies that may wait to be sent or acknowledged before sending waits. With `linger` only."""
     send_latency_enable: bool = attrs.field(default=False, metadata={"java": "sendLatencyEnable"})
     """Whether brokers that were slow or failed are passed over for a while."""
     latency_table: LatencyTable = attrs.field(

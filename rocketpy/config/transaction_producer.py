@@ -1,4 +1,4 @@
-"""What a producer of transactions is told beyond other producers. Plays the part of TransactionMQProducer's. Pure."""
+"""Settings of transaction producers, beyond those of producers. Plays the part of TransactionMQProducer's. Pure."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class TransactionProducerConfig(ProducerConfig):
     """How a producer sends messages in transactions, and answers brokers that ask about them."""
 
     topics: tuple[str, ...] = attrs.field(default=(), converter=_topics, validator=_all_topics, metadata={"java": None})
-    """Topics whose brokers are to know the producer from its start, before it sends. After a crash they ask it about
-    the transactions of the one that is gone."""
+    """Topics whose brokers know the producer from its start, before it sends. After a crash, they can ask it about the
+    transactions of the process that crashed."""
     check_thread_pool_max_size: int = attrs.field(
         default=4, validator=whole(1, 1000), metadata={"java": "checkThreadPoolMaxSize"}
     )
-    """How many checkers run at the same time."""
+    """The number of checkers that run at the same time."""
     check_request_hold_max: int = attrs.field(
         default=2000, validator=whole(1, 1_000_000), metadata={"java": "checkRequestHoldMax"}
     )
-    """How many questions of brokers wait for that; what comes beyond is dropped, and asked again by the broker."""
+    """The number of checks that wait for a checker; further ones are dropped, and the broker asks again."""

@@ -193,10 +193,10 @@ class RequestTimeoutError(RocketMQError, TimeoutError):
 
 
 class ReplyTimeoutError(RequestTimeoutError):
-    """No reply to a request came in time. The request was sent; whether a consumer has got it is unknown.
+    """No reply to a request arrived in time. The request was sent; whether a consumer has got it is unknown.
 
     Attributes:
-        correlation_id: The name of the request, which a late reply carries.
+        correlation_id: The correlation id of the request, which a late reply has too.
     """
 
     retriable = False

@@ -117,7 +117,7 @@ class InvalidParameterError(BrokerError):
 
 
 class IllegalOperationError(BrokerError):
-    """What is asked for cannot be done (any more): the message that is to be recalled is due already, for instance."""
+    """The request cannot be carried out, or no longer: for instance, the message to be recalled is already due."""
 
     well_known_codes = (604,)
 

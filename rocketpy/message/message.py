@@ -131,7 +131,7 @@ def _joined_keys(keys: Iterable[str]) -> str:
         _checked_text("keys", keys)
         if (parts := keys.split()) != [keys]:
             raise ConfigError(
-                f"keys is {keys!r:.100}, and RocketMQ separates keys by spaces: give a list, keys={parts!r:.100}"
+                f"keys is {keys!r:.100}, but RocketMQ separates keys by spaces: give a list, keys={parts!r:.100}"
             )
         return keys
     if not isinstance(keys, Iterable):

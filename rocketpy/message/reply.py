@@ -20,16 +20,16 @@ REPLY: Final = "reply"
 
 
 class Reply(Message):
-    """A message that answers a request. `create_reply_message` makes it; any producer sends it, alone."""
+    """A message that replies to a request. `create_reply_message` makes it; it cannot be sent in a batch."""
 
     __slots__ = ("broker_name",)
 
     broker_name: str
-    """The broker that the request came from. The client that asked is known to it, and not to each of its cluster."""
+    """The broker that the request came from, which knows the client that made it; other brokers may not."""
 
 
 def reply_topic(cluster: str) -> str:
-    """The topic that the replies to requests of a cluster go to."""
+    """The topic of the replies to requests of a cluster."""
     return f"{cluster}_REPLY_TOPIC"
 
 
@@ -41,17 +41,17 @@ def create_reply_message(
     keys: Iterable[str] = (),
     properties: Mapping[str, str] | None = None,
 ) -> Message:
-    """Make the reply to a request that was consumed. Send it with any producer of the same cluster, by itself.
+    """Make the reply to a consumed request. Send it with any producer of the same cluster, but not in a batch.
 
     Args:
-        request: What was consumed.
+        request: The message that was consumed.
         body: The payload, at least one byte.
         tags: One tag.
         keys: Business keys.
         properties: More names and values, all text.
 
     Raises:
-        ConfigError: The message is no request, or the reply cannot be sent.
+        ConfigError: The message is not a request, or the reply cannot be sent.
     """
     if not isinstance(request, MessageExt):
         raise ConfigError(f"give the MessageExt that was consumed, not {request!r:.100}")
@@ -59,8 +59,8 @@ def create_reply_message(
     missing = [name for name in wanted if not request.properties.get(name)]
     if missing:
         raise ConfigError(
-            f"{request!r} cannot be replied to, because it has no property {', '.join(missing)}: it was sent with send "
-            "and not with request, or was stored by a broker before 4.6"
+            f"{request!r} cannot be replied to, because it has no property {', '.join(missing)}: it was sent with "
+            "send, not with request, or was stored by a broker older than 4.6"
         )
     cluster, correlation_id, asker = [request.properties[name] for name in wanted]
     reply = Reply(reply_topic(cluster), body, tags=tags, keys=keys, properties=properties)
@@ -79,17 +79,17 @@ def as_request(message: Message, *, correlation_id: str, client_id: str, ttl: in
 
     Args:
         message: What to send.
-        correlation_id: Names the request; the reply carries it.
-        client_id: The client that asks.
-        ttl: Milliseconds for which it waits for a reply.
+        correlation_id: The correlation id, which the reply repeats.
+        client_id: The id of the client that makes the request.
+        ttl: Milliseconds for which the client waits for a reply.
 
     Raises:
-        ConfigError: it is no message, or a reply.
+        ConfigError: it is not a message, or it is a reply.
     """
     if not isinstance(message, Message):
         raise ConfigError(f"give a Message, not {message!r:.100}")
     if message.properties.get(PropertyName.MESSAGE_TYPE) == REPLY:
-        raise ConfigError("a reply is not answered: send it with send")
+        raise ConfigError("a reply cannot be a request: send it with send")
     made = Message.__new__(Message)
     made.topic, made.body, made.flag = message.topic, message.body, message.flag
     made.properties = message.properties | {

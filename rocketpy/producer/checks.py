@@ -1,9 +1,9 @@
-"""Checks: answers brokers that ask how transactions have ended. So many checkers run at a time, and so many wait.
+"""Checks: answers brokers that ask how transactions have ended. The settings bound how many checkers run and wait.
 
-A question that is asked again while the first is waiting or answered becomes one with it: the answer names the place
-that was told last. What cannot be kept is dropped, for the broker asks again. A checker that raises, or returns
-anything but a state, has said that it does not know: nothing is ever committed by mistake. One that hangs keeps one of
-the workers, and is told of in the log. Plays the part of checkTransactionState in DefaultMQProducerImpl.
+If a broker asks again while the first check waits or runs, both become one, and the answer names the half message of
+the last one. Checks for which there is no room are dropped, because the broker asks again. If a checker raises, or
+returns anything but a state, the state is UNKNOWN, so that nothing is ever committed by mistake. A checker that hangs
+occupies one of the workers, and the log reports it. Plays the part of checkTransactionState in DefaultMQProducerImpl.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ __all__ = ["CallChecker", "Checks", "ChecksStatistics"]
 log = get_logger(__name__)
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Bytes of the messages that wait."""
+"""Bytes of messages in checks that wait."""
 LONG = 30.0
-"""Seconds after which a checker that has not ended is told of in the log."""
+"""Seconds after which the log reports a checker that has not returned."""
 _ANSWER_WITHIN = 3.0
 _WHAT = "checker"
 
 CallChecker: TypeAlias = "Callable[[Checker, MessageExt], Awaitable[object]]"
-"""Calls a checker where users' code runs on this surface; raises what it raises."""
+"""Calls a checker where the user's code runs on this surface; raises what the checker raises."""
 
 
 @attrs.frozen
 class ChecksStatistics:
-    """What has become of brokers' questions since the producer was opened."""
+    """Counts of checks since the producer was opened."""
 
     waiting: int
-    """Questions that wait for a worker."""
+    """Checks that wait for a worker."""
     running: int
-    """Checkers that run."""
+    """Checkers that are running."""
     answered: int
-    """Answers that were sent, those that say UNKNOWN among them."""
+    """Answers that were sent, including UNKNOWN."""
     failed: int
-    """Calls of a checker that raised or returned no state."""
+    """Calls in which the checker raised or did not return a state."""
     dropped: int
-    """Questions that were dropped because too many waited."""
+    """Checks that were dropped because too many waited."""
 
 
 class _Check:
-    """A question, and where the answer goes."""
+    """A check, and where the answer goes."""
 
     __slots__ = ("question", "size")
 
@@ -97,7 +97,7 @@ class Checks:
         return ChecksStatistics(len(self._waiting), len(self._running), self._answered, self._failed, self._dropped)
 
     def take(self, question: TransactionQuestion) -> None:
-        """Keep a question for a worker. Does not wait."""
+        """Queue a check for a worker. Does not wait."""
         key = question.header.bname or question.address, question.message.message_id
         known = self._running.get(key) or self._waiting.get(key)
         if known is not None:
@@ -108,7 +108,7 @@ class Checks:
             self._dropped += 1
             self._seldom.warning(
                 "full",
-                "group %s: a question of %s about a transaction is dropped, %d wait already",
+                "group %s: dropped a transaction check from %s, because %d are waiting already",
                 self._config.group,
                 question.address,
                 len(self._waiting),
@@ -138,7 +138,7 @@ class Checks:
                 del self._running[key]
 
     async def _outcome(self, check: _Check) -> Outcome:
-        """Ask the user's checker."""
+        """Call the user's checker, and send its answer."""
         message = check.question.message
         try:
             outcome = judged(_WHAT, await self._call(self._checker, message))
@@ -157,19 +157,19 @@ class Checks:
         return outcome
 
     async def _answer(self, check: _Check, outcome: Outcome) -> None:
-        question = check.question  # where the half message was said to stand last
+        question = check.question  # the latest copy of the half message
         command = end_command(answer_of(question, outcome.state, self._config.group), outcome.problem)
         try:
             await oneway(self._pool, question.address, command, timeout=_ANSWER_WITHIN)
         except RocketMQError as exc:
             self._seldom.warning(
-                question.address, "%s was not told how a transaction has ended: %s", question.address, exc
+                question.address, "the answer to a transaction check did not reach %s: %s", question.address, exc
             )
         else:
             self._answered += 1
 
     async def _watch(self) -> None:
-        """Tell of checkers that do not end."""
+        """Report checkers that do not return."""
         told: set[int] = set()
         since: dict[int, tuple[_Check, float]] = {}
         while True:
@@ -181,7 +181,7 @@ class Checks:
                 if now - began >= LONG and number not in told:
                     told.add(number)
                     log.warning(
-                        "group %s: the checker has not ended for the transaction %s after %.0f s; %d of %d workers "
+                        "group %s: the checker has not returned for the transaction %s after %.0f s; %d of %d workers "
                         "are at work",
                         self._config.group,
                         check.question.message.message_id,

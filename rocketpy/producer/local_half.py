@@ -1,7 +1,7 @@
-"""The local half of a transaction: users' executors and checkers, how they are called, and what they say.
+"""Local transactions: how the user's executors and checkers are called, and which state their outcome means.
 
-What a function returns or raises becomes a state here and nowhere else: only LocalTransactionState.COMMIT is a commit.
-Plays the part of TransactionListener.
+Only this module turns what a function returns or raises into a state, and only LocalTransactionState.COMMIT means
+commit. Plays the part of TransactionListener.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ __all__ = [
 
 State: TypeAlias = LocalTransactionState
 Executor: TypeAlias = "Callable[[Message, Any], State | Awaitable[State]]"
-"""Does the local half of a transaction, given the message and the `arg` of the send."""
+"""Runs the local transaction, given the message and the `arg` of the send."""
 Checker: TypeAlias = "Callable[[MessageExt], State | Awaitable[State]]"
-"""Says how the local half of a transaction has ended, given its message."""
+"""Returns how a local transaction has ended, given its message."""
 
 AsyncCaller: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...]], Awaitable[Any]]
-"""Calls an async function of the user's where such code runs, given it and its arguments."""
+"""Calls an async function of the user's in the loop for such code, given the function and its arguments."""
 EXECUTOR = "executor"
-"""How texts name one."""
+"""The name of an executor in errors and logs."""
 
 
 class Outcome(NamedTuple):
-    """What came of a call of such a function.
+    """The outcome of calling an executor or a checker.
 
     Attributes:
-        state: what it said, UNKNOWN where it said nothing of use.
-        error: what it raised.
-        problem: why the state is not what it returned, for logs and for the broker; None when it is.
+        state: the state that the function returned; UNKNOWN if it raised, or returned anything else.
+        error: the exception that it raised.
+        problem: why the state is not what the function returned, for logs and for the broker; None if it is.
     """
 
     state: LocalTransactionState
@@ -64,11 +64,11 @@ class Outcome(NamedTuple):
 
 
 NOT_OK = Outcome(LocalTransactionState.ROLLBACK)
-"""What follows when the first half was not stored as safely as it is to be: nothing is done locally."""
+"""The outcome if the half message was stored less safely than configured: the executor is not called."""
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether a call of it has to be awaited."""
+    """Whether a call of the function must be awaited."""
     while isinstance(function, partial):
         function = function.func
     call = getattr(function, "__call__", None)  # noqa: B004  an object with async def __call__
@@ -76,10 +76,10 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def checked_function(what: str, function: Any, arguments: int) -> Any:
-    """A function of the user's that can be called with so many arguments.
+    """Return a function of the user's that can be called with `arguments` arguments.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: it cannot be called so.
     """
     if not callable(function):
         raise ConfigError(f"the {what} must be a function, not {function!r:.100}")
@@ -89,12 +89,12 @@ def checked_function(what: str, function: Any, arguments: int) -> Any:
         takes = "the message and arg" if arguments > 1 else "the message"
         raise ConfigError(f"the {what} {function!r:.100} must take {takes}: {exc}") from exc
     except ValueError:
-        pass  # it does not say what it takes
+        pass  # it has no signature to look at
     return function
 
 
 def judged(what: str, returned: object) -> Outcome:
-    """What a function has said."""
+    """The outcome if a function returned this object."""
     if isinstance(returned, LocalTransactionState):
         return Outcome(returned)
     problem = f"the {what} returned {type(returned).__name__}, which is no LocalTransactionState"
@@ -102,29 +102,29 @@ def judged(what: str, returned: object) -> Outcome:
 
 
 def raised(what: str, error: BaseException) -> Outcome:
-    """What it says that a function has raised: nothing. The broker only hears which kind of error it was."""
+    """The outcome if a function raised this error. The broker gets only the type of the error."""
     return Outcome(LocalTransactionState.UNKNOWN, error, f"the {what} raised {type(error).__name__}")
 
 
 async def call_in_this_loop(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call an async function in the loop that runs here."""
+    """Call an async function in the current loop."""
     return await function(*arguments)
 
 
 async def run_here(function: Callable[..., Any], *arguments: Any) -> object:
-    """Call such a function from a trio loop: in it if it is async, otherwise in a thread. Returns what it returns.
+    """Call a function from a trio loop, and return what it returns. A plain function runs in a thread.
 
-    A thread is waited for, even when this is cancelled.
+    The thread is waited for, even if this is cancelled.
     """
     return await (function(*arguments) if is_async(function) else run_blocking(function, *arguments))
 
 
 class CheckerCalls:
-    """Calls checkers: async ones in their loop, plain ones in threads that are left alone when nobody waits any more.
+    """Calls checkers: async ones in their loop, plain ones in threads, which are abandoned on cancellation.
 
     Args:
-        group: of the producer, for the names of the threads.
-        most: how many threads there may be.
+        group: the group of the producer, for the names of the threads.
+        most: the largest number of threads.
         async_caller: calls async checkers.
     """
 
@@ -134,7 +134,7 @@ class CheckerCalls:
         self._async_caller = async_caller
 
     async def __call__(self, checker: Checker, message: MessageExt) -> object:
-        """Call one, and return what it returns."""
+        """Call a checker, and return what it returns."""
         if is_async(checker):
             return await self._async_caller(self._inside_async, (checker, message))
         if runs_blocking_in_place():
@@ -145,7 +145,7 @@ class CheckerCalls:
 
     @property
     def is_here(self) -> bool:
-        """Whether the code that runs was called by a checker of this."""
+        """Whether the current code was called by a checker of this producer."""
         return _checking.get() is self
 
     def _inside(self, checker: Checker, message: MessageExt) -> object:
@@ -161,4 +161,5 @@ class CheckerCalls:
 
 
 _checking: ContextVar[CheckerCalls | None] = ContextVar("rocketpy_checker", default=None)
-"""What has called the code that runs, and whatever that has started; closing a producer does not wait for those."""
+"""The caller of the checker that the current code, or the code that started it, belongs to. Closing a producer there
+does not wait for checkers."""

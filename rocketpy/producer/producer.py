@@ -422,29 +422,29 @@ class Producer(Requesting, Reopenable):
         return timeout
 
     async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
-        """Take back a message that was sent with `delay` or `deliver_at` and is not due yet.
+        """Recall a message that was sent with `delay` or `deliver_at` and is not due yet.
 
-        Any producer may take it back. Brokers permit it only with `recallMessageEnable=true`. The broker does not say
-        whether the message is still there, but does not deliver it from then on.
+        Any producer may recall it. Brokers permit recalls only with `recallMessageEnable=true`. The broker does not say
+        whether it still has the message, but does not deliver it from then on.
 
         Args:
-            topic: where the message was sent to.
+            topic: the topic of the message.
             handle: `recall_handle` of the result of the send.
-            timeout: seconds for everything, `send_timeout` when None.
+            timeout: seconds for the whole call, `send_timeout` when None.
 
         Returns:
             The unique id of the message.
 
         Raises:
-            ConfigError: the handle is none, or is of another topic; nothing was sent.
-            RouteNotFoundError: the broker that keeps the message is not known.
-            NoPermissionError: the broker does not permit it.
-            IllegalOperationError: the message is due already, or the broker does not keep it.
+            ConfigError: the handle is not valid, or belongs to another topic; nothing was sent.
+            RouteNotFoundError: the broker that has the message is not known.
+            NoPermissionError: the broker does not permit recalls.
+            IllegalOperationError: the message is already due, or belongs to another broker.
             RequestCodeNotSupportedError: the broker is older than RocketMQ 5.3.
             BrokerError: the broker refused for another reason.
-            TransportError, RequestTimeoutError: no answer; whether the message is taken back is unknown.
+            TransportError, RequestTimeoutError: no answer; whether the message is recalled is unknown.
         """
-        from rocketpy.client.recalling import recall  # few producers take messages back
+        from rocketpy.client.recalling import recall  # few producers recall messages
 
         self._lifecycle.check_here()
         seconds = self.checked_timeout(timeout)

@@ -1,7 +1,8 @@
-"""Requests of a producer: a message is sent, and a consumer's reply is waited for.
+"""Requests of a producer: it sends a message, and waits for a consumer's reply.
 
-The broker that a reply goes to pushes it to the client that asked, which it knows by its heartbeats. So before a
-request is sent, every broker of the topic has to have had one. Plays the part of request in DefaultMQProducerImpl.
+The broker that gets the reply pushes it to the client that made the request, which it knows from its heartbeats. So
+every broker of the topic must have got a heartbeat before the request is sent. Plays the part of request in
+DefaultMQProducerImpl.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ class Asked:
     outgoing: Outgoing
     correlation_id: str
     deadline: float
-    """For everything, on the clock of the client."""
+    """For sending and for the reply, on the clock of the client."""
     timeout: float
-    """The seconds that led to it."""
+    """The timeout in seconds from which the deadline was computed."""
 
 
 class Requesting:
-    """What a producer needs to make requests."""
+    """The requests of a producer, as a base class."""
 
     client: MQClientInstance
     config: ProducerConfig
@@ -68,24 +69,24 @@ class Requesting:
     ) -> MessageExt:
         """Send a message and wait for the reply of the consumer that gets it.
 
-        The consumer makes the reply with `create_reply_message` and sends it with a producer. The message is sent, and
-        tried again, as by `send`; so a consumer may get it twice, and the first reply counts. A reply that comes later
-        than `timeout` is dropped and logged.
+        The consumer makes the reply with `create_reply_message` and sends it with a producer. The message is sent and
+        tried again as in `send`, so a consumer may get it twice; the first reply counts. A reply that arrives after
+        `timeout` is dropped and logged.
 
         Args:
             message: what to send.
             queue: where exactly, as in `send`.
             selector: chooses one of the queues, as in `send`.
             arg: for the selector.
-            timeout: seconds for everything, `send_timeout` when None.
+            timeout: seconds for sending and for the reply, `send_timeout` when None.
 
         Returns:
             The reply.
 
         Raises:
-            ReplyTimeoutError: the message was sent, and no reply came in time.
+            ReplyTimeoutError: the message was sent, and no reply arrived in time.
             TooManyRequestsError: too many requests wait for replies.
-            ClientClosedError: the producer was closed meanwhile, and nobody waits for the reply any more.
+            ClientClosedError: the producer was closed before a reply arrived.
             RocketMQError: the message could not be sent, as in `send`.
         """
         self._lifecycle.check_here()
@@ -112,8 +113,8 @@ class Requesting:
         return Asked(self._preparer.one(made), correlation_id, self._core.clock() + seconds, seconds)
 
     async def ask(self, asked: Asked, choice: Choice | None, retries: int) -> MessageExt:
-        """Send what was prepared and wait for its reply, in the loop of the producer. Raises as `request`."""
-        if not self._core.is_open:  # while it closes it waits for what was accepted before
+        """Send a prepared request and wait for its reply, in the loop of the producer. Raises as `request`."""
+        if not self._core.is_open:  # while it closes, requests that were accepted before still run
             self._lifecycle.check_open()
         requests = self.client.requests
         pending = requests.open(asked.correlation_id, self)
@@ -140,18 +141,18 @@ class Requesting:
             return pending.reply
         if pending.ended.is_set():
             raise ClientClosedError(
-                f"the producer was closed before a reply to a message for {topic} came: whether a consumer has got the "
-                "message is unknown"
+                f"the producer was closed before a reply to a message for {topic} arrived: whether a consumer has got "
+                "the message is unknown"
             )
         raise ReplyTimeoutError(
-            f"no reply to a message for {topic} came within {asked.timeout:g} s: whether a consumer has got it is "
-            "unknown; check that one consumes the topic and replies, or allow more time",
+            f"no reply to a message for {topic} arrived within {asked.timeout:g} s: whether a consumer has got it is "
+            "unknown; check that one consumes the topic and replies, or raise the timeout",
             timeout=asked.timeout,
             correlation_id=asked.correlation_id,
         )
 
     async def _be_known(self, topic: str, deadline: float) -> None:
-        """Have every broker of a topic know this client, so that it can push the reply."""
+        """Make every broker of a topic know this client, so that any of them can push the reply."""
         client, clock = self.client, self._core.clock
         if client.routes.publish_info(topic) is None:
             await self.outside.ensure_route(topic, timeout=max(_LEAST, deadline - clock()))

@@ -1,4 +1,4 @@
-"""TransactionProducer: sends messages that consumers get when a local transaction has been committed, on trio.
+"""TransactionProducer: sends messages that consumers get only after a local transaction has committed, on trio.
 
 Plays the part of TransactionMQProducer, and of sendMessageInTransaction in DefaultMQProducerImpl.
 """
@@ -47,12 +47,12 @@ logger = get_logger(__name__)
 
 
 class End(NamedTuple):
-    """How a transaction has ended, and who is to be told.
+    """How a transaction has ended, and the request that tells the broker.
 
     Attributes:
-        result: what the caller gets.
-        address: of the broker.
-        command: what tells it; None when it cannot be told, and will ask.
+        result: the result for the caller.
+        address: the address of the broker.
+        command: END_TRANSACTION; None if it cannot be sent, so that the broker will ask.
     """
 
     result: TransactionSendResult
@@ -73,15 +73,15 @@ class End(NamedTuple):
 class TransactionProducer(Producer):
     """Sends messages in transactions: ``async with rocketpy.TransactionProducer("orders", checker=check) as p:``.
 
-    It is a producer besides, with all its methods. Brokers know it from its first heartbeat on, and may ask it about
-    the transactions of every producer of its group, also of one that is gone.
+    It also has all methods of `Producer`. Brokers know it from its first heartbeat on, and may ask it about the
+    transactions of any producer of its group, even one that is gone.
 
     Args:
         group: name that the producers of one purpose share.
-        checker: called with a `MessageExt` whenever a broker asks how its transaction has ended; returns a
-            `LocalTransactionState`. Whatever else it returns or raises means UNKNOWN. A plain function runs in a
-            thread, an async one in the loop of the producer.
-        executor: does the local half of transactions whose `send_in_transaction` brings none of its own.
+        checker: called with a `MessageExt` when a broker asks how its transaction has ended; returns a
+            `LocalTransactionState`. If it raises, or returns anything else, the state is UNKNOWN. A plain function runs
+            in a thread, an async function in the loop of the producer.
+        executor: the default executor of `send_in_transaction`.
         config: the settings; `group` and `fields` override them.
         client: a client to share; without it the producer has one of its own.
         network: where a client of its own gets its connections.
@@ -126,31 +126,36 @@ class TransactionProducer(Producer):
         return self
 
     async def _become_known(self) -> None:
-        """Find the brokers of the topics in the settings; heartbeats go to all that are known."""
+        """Fetch the routes of the topics in the settings: heartbeats go to the brokers of all known routes."""
         for topic in self.config.topics:
             try:
                 await self.client.routes.ensure(topic, timeout=self.config.send_timeout)
             except RocketMQError as exc:
-                logger.warning("group %s: the brokers of %s are not known yet: %s", self.config.group, topic, exc)
+                logger.warning(
+                    "group %s: the brokers of %s are not known yet, so they cannot ask this producer: %s",
+                    self.config.group,
+                    topic,
+                    exc,
+                )
 
     # --- as brokers see it ----------------------------------------------------------------------------------
 
     def topics(self) -> Iterable[str]:
-        """The topics whose brokers are to know the producer."""
+        """The topics whose brokers need to know the producer."""
         return self.config.topics
 
     def on_check(self, question: TransactionQuestion) -> None:
-        """Called by the client: a broker asks."""
+        """Take a broker's check of a transaction. Called by the client."""
         if self._checks is not None and self._lifecycle.is_open:
             self._checks.take(question)
 
     @property
     def in_checker(self) -> bool:
-        """Whether the code that runs was called by its checker."""
+        """Whether the current code was called by the checker."""
         return self._call.is_here
 
     def check_statistics(self) -> ChecksStatistics:
-        """What has become of brokers' questions.
+        """Counts of brokers' checks.
 
         Raises:
             ClientClosedError: it is not open.
@@ -171,30 +176,31 @@ class TransactionProducer(Producer):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> TransactionSendResult:
-        """Send a message that consumers get only if a local transaction is committed.
+        """Send a message that consumers get only if a local transaction commits.
 
-        The message is stored where no consumer sees it. Then the executor does the local half and says how that has
-        ended, and the broker is told. When it does not hear of it, because the state is UNKNOWN or the producer dies,
-        it asks the checker of any producer of the group, after some seconds and then again and again.
+        The broker stores a half message, which no consumer gets. Then the executor runs the local transaction and
+        returns its state, which is sent to the broker. If the state is UNKNOWN, or does not reach the broker, the
+        broker asks the checker of any producer of the group: first after some seconds, and then at intervals.
 
-        A message that was stored, but not as safely as the broker is to store it, is rolled back, without the executor.
-        When this is cancelled the state stays unknown.
+        If the half message was stored less safely than the broker is configured to, the transaction is rolled back, and
+        the executor is not called. If this call is cancelled, the state remains unknown.
 
         Args:
-            message: what to send; without a delay.
-            executor: does the local half: called with the message, whose `transaction_id` is set, and `arg`; returns a
-                `LocalTransactionState`. A plain function runs in a thread. The producer's when None.
-            arg: for the executor, and for a selector.
+            message: the message, without a delay.
+            executor: runs the local transaction: called with the message, whose `transaction_id` is set, and `arg`;
+                returns a `LocalTransactionState`. A plain function runs in a thread. The default is the executor of the
+                producer.
+            arg: passed to the executor, and to a selector.
             queue: where exactly, as in `send`.
             selector: chooses the queue, as in `send`.
-            timeout: seconds for sending, `send_timeout` when None. The executor takes as long as it takes.
+            timeout: seconds for sending the half message, `send_timeout` when None. The executor has no time limit.
 
         Returns:
-            What the broker was told; where the executor raised, that it is UNKNOWN, with the error.
+            The state that was sent to the broker. If the executor raised, it is UNKNOWN, and the result has the error.
 
         Raises:
             ConfigError: the message cannot be sent as it is, or there is no executor; nothing was sent.
-            RocketMQError: the message is not known to be stored, as in `send`; the executor was not called.
+            RocketMQError: the half message may not be stored, as in `send`; the executor was not called.
         """
         self._lifecycle.check_here()
         half, executor = self.begin(message, executor)
@@ -203,17 +209,17 @@ class TransactionProducer(Producer):
         if sent.status is SendStatus.SEND_OK:
             try:
                 outcome = judged(EXECUTOR, await run_here(executor, half, arg))
-            except Exception as exc:  # noqa: BLE001  the caller gets it with the result
+            except Exception as exc:  # noqa: BLE001  it is part of the result
                 outcome = raised(EXECUTOR, exc)
         end = self.end(half, sent, outcome)
         await self.tell(end)
         return end.result
 
     def begin(self, message: Message, executor: Executor | None) -> tuple[Message, Executor]:
-        """The first half of a message, and what does the local half of its transaction. From any thread.
+        """Return the half message of a message, and the executor for it. From any thread.
 
         Raises:
-            ConfigError: the message cannot be sent in a transaction, or nothing does the local half.
+            ConfigError: the message cannot be sent in a transaction, or there is no executor.
         """
         chosen = self.executor if executor is None else checked_function(EXECUTOR, executor, 2)
         if chosen is None:
@@ -221,7 +227,7 @@ class TransactionProducer(Producer):
         return half_of(message, self.config.group, self._unique_ids.next()), chosen
 
     def end(self, half: Message, sent: SendResult, outcome: Outcome) -> End:
-        """What follows the local half. From any thread."""
+        """Return what follows the outcome of a local transaction. From any thread."""
         transaction_id, error = half.transaction_id or sent.message_id, outcome.error
         result = TransactionSendResult(
             sent, transaction_id, outcome.state, error if isinstance(error, Exception) else None
@@ -244,7 +250,7 @@ class TransactionProducer(Producer):
         return End(result, address, end_command(header, outcome.problem))
 
     async def tell(self, end: End) -> None:
-        """Tell a broker how a transaction has ended. When that fails, it will ask."""
+        """Tell the broker how a transaction has ended. If that fails, the broker will ask."""
         if end.command is None:
             return
         try:
@@ -253,7 +259,7 @@ class TransactionProducer(Producer):
             self.note_untold(end.result, exc)
 
     def note_untold(self, result: TransactionSendResult, exc: RocketMQError) -> None:
-        """Say that a broker does not know how a transaction has ended."""
+        """Log that the broker was not told how a transaction has ended."""
         self._seldom.warning(
             "untold",
             "group %s: the broker was not told that the transaction %s is %s, and will ask: %s",

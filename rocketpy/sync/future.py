@@ -171,25 +171,26 @@ class _Adding:
 
 
 _PENDING, _FINISHED = "PENDING", "FINISHED"
-"""States of a Future, as it spells them."""
+"""States of a Future, as the standard library spells them."""
 _WHEN_WANTED: dict[str, Callable[[], object]] = {
     "_condition": threading.Condition,
     "_waiters": list,
     "_done_callbacks": list,
 }
-"""What a Future has from its beginning, and what costs more than all else of a send: made here when somebody waits."""
+"""Attributes that a Future of the standard library makes at once, and that cost more than the rest of a send. Here they
+are made when a thread waits for the future."""
 
 
 class SendFuture(Future[T]):
-    """Holds what becomes of one message: the SendResult, or the reply to a request.
+    """Holds the outcome of one message: the SendResult, or the reply to a request.
 
-    Most futures are asked once they are done, and by nobody before: these have neither a lock nor lists.
+    Most futures are not asked before they are done, and those have neither a lock nor lists.
 
     Args:
         surroundings: of its producer.
     """
 
-    # Of the class until they are another's: there may be very many futures, and few of them need one of these.
+    # Class attributes as defaults: there may be very many futures, and few need their own values.
     _failure: Failure | None = None
     _looked_at = False
     _is_wanted = False
@@ -198,19 +199,19 @@ class SendFuture(Future[T]):
     _exception: BaseException | None = None
 
     def __init__(self, surroundings: Surroundings) -> None:
-        # Without that of Future, which makes what `_WHEN_WANTED` has.
+        # Future's own __init__ is not called: it makes what `_WHEN_WANTED` has.
         self._surroundings = surroundings
 
     def __getattr__(self, name: str) -> Any:
-        """Make what is missing; one and the same for all threads that want it at once."""
+        """Make a missing attribute; threads that ask for it at the same time get the same object."""
         make = _WHEN_WANTED.get(name)
         if make is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self._is_wanted = True  # first: who completes it from here on tells whoever waits
+        self._is_wanted = True  # first: a completion from here on wakes the threads that wait
         return self.__dict__.setdefault(name, make())
 
     def complete(self, outcome: T | BaseException) -> None:
-        """What became of it. Not for users."""
+        """Complete the future. Not for users."""
         error = outcome if isinstance(outcome, BaseException) else None
         if error is not None and self._failure is None and not self._looked_at:
             self._failure = self._surroundings.failures.note(error)
@@ -222,11 +223,11 @@ class SendFuture(Future[T]):
                 self._result = cast("T", outcome)
             else:
                 self._exception = error
-            self._state = _FINISHED  # last: who waits from here on finds it done
+            self._state = _FINISHED  # last: a thread that waits from here on finds it done
             self._tell_late()
 
     def _tell_late(self) -> None:
-        """Somebody may have begun to wait at the very moment when it was done, without having seen that."""
+        """Wake threads that began to wait just before the future was done, without having seen that."""
         if not self._is_wanted:
             return
         with self._condition:
@@ -236,7 +237,7 @@ class SendFuture(Future[T]):
         self._invoke_callbacks()
 
     def done(self) -> bool:
-        """Whether it is known what became of the message."""
+        """Whether the outcome is known."""
         return self._state is _FINISHED or self._state == _FINISHED
 
     def cancel(self) -> bool:
@@ -255,7 +256,7 @@ class SendFuture(Future[T]):
             TimeoutError: there is no answer yet. The message is still on its way.
         """
         if self._state is _FINISHED and self._exception is None:
-            return self._result  # type: ignore[return-value]  # without a lock, which costs as much as all else here
+            return self._result  # type: ignore[return-value]  # without the lock, which costs as much as the rest
         self._check_process()
         self._look()
         try:

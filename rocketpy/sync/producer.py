@@ -223,14 +223,14 @@ class Producer(Lifetime[TrioProducer]):
     ) -> Future[MessageExt]:
         """Send a message without waiting for the reply, which the future will hold.
 
-        Otherwise like `request`, and like `send_soon`: what is wrong with the message is raised at once, this waits
-        while too many requests are under way (bounded like sends, and apart from them), done-callbacks run in a thread
-        of their own, and closing the producer waits for what is under way.
+        Otherwise this is like `request`, and like `send_soon`: errors in the message are raised at once, this waits
+        while too many requests are under way (with bounds like those of sends, but counted apart), done-callbacks run
+        in a thread of their own, and closing the producer waits for the replies.
 
         Raises:
             ConfigError: the message cannot be sent as it is.
             ClientClosedError: the producer is not open.
-            TooManyRequestsError: too much is under way, and this is a background thread of rocketpy.
+            TooManyRequestsError: too many requests are under way, and this is a background thread of rocketpy.
         """
         self._check_process()
         inner, retries = self._inner, self._inner.config.retry_times_when_send_async_failed
@@ -340,7 +340,7 @@ class Producer(Lifetime[TrioProducer]):
         return many.result()
 
     def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
-        """Take back a message that is not due yet. See `rocketpy.Producer.recall`."""
+        """Recall a message that is not due yet. See `rocketpy.Producer.recall`."""
         return self._portal.call(self._inner.recall, topic, handle, timeout=timeout)
 
     def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:

@@ -65,7 +65,7 @@ class TransactionProducer(Producer):
         return self._transactions.in_checker
 
     def check_statistics(self) -> ChecksStatistics:
-        """What has become of brokers' questions. See `rocketpy.TransactionProducer.check_statistics`."""
+        """Counts of brokers' checks. See `rocketpy.TransactionProducer.check_statistics`."""
         self._check_process()
         return self._transactions.check_statistics()
 
@@ -79,7 +79,7 @@ class TransactionProducer(Producer):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> TransactionSendResult:
-        """Send a message that consumers get only if a local transaction is committed.
+        """Send a message that consumers get only if a local transaction commits.
 
         See `rocketpy.TransactionProducer.send_in_transaction`. A plain executor is called in the thread of the caller.
         """
@@ -91,20 +91,20 @@ class TransactionProducer(Producer):
         if sent.status is SendStatus.SEND_OK:
             try:
                 outcome = judged(EXECUTOR, self._execute(chosen, half, arg))
-            except Exception as exc:  # noqa: BLE001  the caller gets it with the result
+            except Exception as exc:  # noqa: BLE001  it is part of the result
                 outcome = raised(EXECUTOR, exc)
         end = inner.end(half, sent, outcome)
         self._tell(end)
         return end.result
 
     def _execute(self, executor: Executor, half: Message, arg: Any) -> object:
-        """Do the local half of a transaction."""
+        """Call an executor."""
         if is_async(executor):
             return self._portal.call(call_in_own_loop, executor, (half, arg))
         return executor(half, arg)
 
     def _tell(self, end: End) -> None:
-        """Tell the broker, over a data connection where there is one."""
+        """Tell the broker, over a data connection if there is one."""
         if end.command is None:
             return
         try:

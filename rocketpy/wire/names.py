@@ -67,7 +67,7 @@ _OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
 _SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
 _SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
-"""The group in whose name a broker notes how far it has come with transactions."""
+"""The group under which a broker stores its progress with transactions."""
 
 NOT_ALLOWED_SEND: Final = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What a broker pushes to the client that asked: a header and a body, as a message. Pure.
+"""Replies that a broker pushes to the client that made the request: a header and a body, as a message. Pure.
 
 Plays the part of receiveReplyMessage in ClientRemotingProcessor.
 """
@@ -25,12 +25,12 @@ _NOWHERE = bytes(8)
 
 
 def pushed_reply(header: ReplyMessageRequestHeader, body: bytes, *, arrived: int) -> MessageExt:
-    """The message that was pushed. Its body is unpacked on first use.
+    """The pushed reply, as a message. Its body is decompressed on first use.
 
     Args:
-        header: As it was pushed.
-        body: As it travels.
-        arrived: When it came, ms since 1970.
+        header: The header of the push.
+        body: The body of the push.
+        arrived: When it arrived, ms since 1970.
     """
     message = StoredMessage.__new__(StoredMessage)
     message.topic = header.topic
@@ -61,7 +61,7 @@ def pushed_reply(header: ReplyMessageRequestHeader, body: bytes, *, arrived: int
 
 
 def _packed(address: str) -> bytes:
-    """An address as records carry it; zeros for what is none, such as a name."""
+    """An address in the form that records have; zeros for anything that is not an address, such as a name."""
     try:
         host, port = parse_address(address)
         return pack_host(host.strip("[]"), port)

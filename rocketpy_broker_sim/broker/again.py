@@ -1,7 +1,7 @@
-"""Putting a message again that waited: one that was delayed goes to the topic that it was meant for.
+"""Putting a delayed message into its real topic, once it is due.
 
-It was acknowledged long ago, so only what can never be stored is left out. Plays the part of doPut in TimerMessageStore
-and of what ScheduleMessageService does with the result of a put.
+The message was acknowledged long ago, so it is skipped only if it can never be stored. Plays the part of doPut in
+TimerMessageStore and of what ScheduleMessageService does with the result of a put.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NEVER_STORABLE = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES
 
 
 class Again(Enum):
-    """What became of it."""
+    """The outcome of such a put."""
 
     PUT = "put"
     NEVER = "cannot be stored"
@@ -33,7 +33,7 @@ class Again(Enum):
 
 
 def may_go(properties: Mapping[str, str]) -> tuple[str, int] | None:
-    """Topic and queue that a message was meant for; None when nothing may be delivered there."""
+    """The real topic and queue of a message; None if no message may be delivered there."""
     goal = target(dict(properties))
     if goal is None or goal[0] == TRANSACTION_HALF_TOPIC or not is_valid_stored_topic(goal[0]):
         return None
@@ -41,17 +41,21 @@ def may_go(properties: Mapping[str, str]) -> tuple[str, int] | None:
 
 
 def readable(queues: int, queue_id: int) -> int:
-    """The queue that a message was meant for, or another one if the topic has fewer read queues by now.
+    """The real queue of a message, or another one if its topic has fewer read queues by now.
 
     Apache's broker always uses the original queue, where no consumer gets the message.
+
+    Args:
+        queues: The number of read queues of the topic; 0 for a topic that does not exist.
+        queue_id: The queue that the message was sent to.
     """
     return queue_id % queues if queues else queue_id
 
 
 def put_again(store: MessageStore, message: IncomingMessage) -> tuple[Again, PutMessageStatus]:
-    """Put a message into its queue, which is made where it has to be; the caller commits."""
+    """Put a message into its queue, which is made if necessary; the caller commits."""
     status = store.put(message).status
-    if status is PutMessageStatus.TOO_MANY_QUEUES:  # it was taken before there were so many
+    if status is PutMessageStatus.TOO_MANY_QUEUES:  # the message was accepted before there were so many
         store.open_queue(message, bounded=False)
         status = store.put(message).status
     if status is PutMessageStatus.PUT_OK:

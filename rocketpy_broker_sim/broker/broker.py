@@ -102,10 +102,10 @@ class Broker:
         slices: What it has to do that grows with what is asked.
         storing: Takes messages and keeps them.
         delays: Delivers what was put aside.
-        timers: Delivers what has a moment of its own.
+        timers: Delivers messages with a time of delivery.
         tables: Topics, groups and offsets.
         filters: Who filters by properties.
-        transactions: Knows which transactions have ended, and asks about the others.
+        transactions: Knows which transactions have ended, and checks the others.
         saving: Writes the tables.
         counting: Counts messages.
         clients: Who is connected.

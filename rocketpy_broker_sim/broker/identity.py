@@ -60,7 +60,7 @@ class Identity:
 
     @property
     def broker_name(self) -> str:
-        """What clients call it."""
+        """The name that clients use for the broker."""
         return self._config.broker_name
 
     def settle(self, address: str, local_ip: Callable[[], str]) -> None:

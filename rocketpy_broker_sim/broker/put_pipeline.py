@@ -34,9 +34,9 @@ class Place(enum.IntEnum):
     """May it be sent at all, and where to: topic, queue and properties; a retry that is one too many goes to the dead
     letters."""
     HALF_MESSAGE = 2
-    """The first half of a transaction goes to where it waits for the second. It is delayed when it is committed."""
+    """A half message goes to the half topic. Its delay or timer begins when it is committed."""
     TIMER = 3
-    """A message with a moment of its own goes to the timer's topic."""
+    """A message with a time of delivery goes to the timer's topic."""
     DELAY_LEVEL = 4
     """A message with a delay level goes to the schedule topic."""
     STORE = 5

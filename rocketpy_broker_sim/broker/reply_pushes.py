@@ -1,8 +1,8 @@
-"""Replies on their way to the clients that asked: pushed as requests of the broker, which the clients answer.
+"""Pushed replies: requests of the broker to the clients that made requests, which the clients answer.
 
-A push is no task: it is an entry in the table of its connection, with a deadline, and a function that hears how it
-went. Those under way are bounded, and end when the broker stops. Plays the part of callClient in Broker2Client, where a
-thread waits.
+A push is not a task, but an entry in the table of its connection, with a deadline and a function that is called with
+the outcome. Pushes under way are bounded, and end when the broker stops. Plays the part of callClient in Broker2Client,
+where a thread waits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Pushed", "ReplyPushes"]
 log = get_logger(__name__)
 
 Pushed = Callable[[str | None], object]
-"""Hears once how a push went: None when the client has taken it, else why not."""
+"""Called once with the outcome of a push: None if the client has taken the reply, otherwise the reason."""
 
 _STOPS = "the broker stops"
 
@@ -40,12 +40,12 @@ class ReplyPushes:
     """The pushes of one broker.
 
     Args:
-        most: How many may be under way.
-        account: What is kept for those who wait for a push counts there.
+        most: The largest number of pushes under way.
+        account: Counts the memory kept for pushes under way.
 
     Attributes:
-        pushed: How many clients have taken.
-        failed: How many no client has taken.
+        pushed: The number of replies that clients have taken.
+        failed: The number of replies that could not be pushed.
     """
 
     def __init__(self, most: int, account: Account) -> None:
@@ -58,11 +58,11 @@ class ReplyPushes:
         self._seldom = Seldom(log, clock=trio.current_time)
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """The number of pushes under way."""
         return len(self._under_way)
 
     def has_room(self, replier: Connection) -> bool:
-        """Take room for one more push, for a client that replies. False when there is none; `push` gives it back."""
+        """Take room to push one more reply of this connection, which `push` gives back. False if there is none."""
         return len(self._under_way) < self._most and self._account.charge(replier, OVERHEAD)
 
     def push(self, replier: Connection, asker: ClientChannel | None, command: RemotingCommand, done: Pushed) -> None:
@@ -70,24 +70,24 @@ class ReplyPushes:
 
         Args:
             replier: The connection over which the reply came.
-            asker: Who has asked; None when nobody of that name is connected.
-            command: The request to it.
-            done: Hears how it went.
+            asker: The connection of the client that made the request; None if no client with that id is connected.
+            command: The request to that client.
+            done: Called with the outcome.
         """
         made = _Push(self, replier, done)
         if self._stopped:
             made.end(_STOPS)
         elif asker is None:
-            made.end("no producer with the id of the client that asked is connected to this broker")
+            made.end("no producer with the id of the client that made the request is connected to this broker")
         else:
             made.begin(asker, command)
 
     def note_begun(self, push: _Push) -> None:
-        """It is under way."""
+        """Add a push that is under way."""
         self._under_way[push] = None
 
     def note_ended(self, push: _Push, replier: Connection, failure: str | None) -> None:
-        """It has ended."""
+        """Remove a push that has ended."""
         self._under_way.pop(push, None)
         self._account.release(replier, OVERHEAD)
         if failure is None:
@@ -97,7 +97,7 @@ class ReplyPushes:
             self._seldom.warning("failed", "a reply of %s was not pushed: %s", replier.address, failure)
 
     def settle(self) -> None:
-        """Answer everybody who waits for a push, and push nothing any more."""
+        """End all pushes, so that their senders get answers, and start no more."""
         self._stopped = True
         for push in list(self._under_way):
             push.give_up()
@@ -125,19 +125,19 @@ class _Push:
             frame = encode_command(command)
             connection.start_request(self._opaque, frame, trio.current_time() + CALL_SECONDS, self._answered)
         except RocketMQError as exc:
-            self.end(f"{asker} cannot be sent anything: {exc}")
+            self.end(f"nothing can be sent to {asker}: {exc}")
 
     def _answered(self, answer: Frame | RocketMQError) -> None:
         try:
             self.end(self._judged(answer))
         except RemoteProtocolError as exc:
-            self.end(f"the client has answered nonsense: {exc}")
+            self.end(f"the client has sent an invalid answer: {exc}")
 
     def _judged(self, answer: Frame | RocketMQError) -> str | None:
-        """Why the client has not taken it, None when it has.
+        """The reason why the client has not taken the reply, None if it has.
 
         Raises:
-            RemoteProtocolError: its answer is not valid; its connection is closed.
+            RemoteProtocolError: the answer is not valid; the connection is closed.
         """
         if isinstance(answer, RequestTimeoutError):
             return f"the client has not answered within {CALL_SECONDS:g} s"
@@ -147,16 +147,16 @@ class _Push:
         command = self._asker.decode_answer(answer)
         if command.code == ResponseCode.SUCCESS:
             return None
-        return f"the client has refused it with code {command.code}: {quote(command.remark or '')}"
+        return f"the client refused the reply with code {command.code}: {quote(command.remark or '')}"
 
     def give_up(self) -> None:
-        """The broker stops: nobody waits for the client any more."""
+        """End the push, because the broker stops."""
         if self._asker is not None:
             self._asker.give_up(self._opaque)
         self.end(_STOPS)
 
     def end(self, failure: str | None) -> None:
-        """Once: this came of it."""
+        """Pass on the outcome, once."""
         done, self._done = self._done, None
         if done is not None:
             self._pushes.note_ended(self, self._replier, failure)

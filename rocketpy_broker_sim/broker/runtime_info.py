@@ -215,7 +215,7 @@ def measures_of_delays(schedule: ScheduleService, store: MessageStore) -> dict[s
 
 
 def measures_of_transactions(ledger: Ledger, store: MessageStore) -> dict[str, str]:
-    """How many transactions are open, what became of the others since the start, and the questions; keys of ours."""
+    """Counts of open transactions, of ends since the start, and of checks; keys of ours."""
     end = store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
     return {
         "openTransactions": str(sum(ledger.metrics.counts().values())),
@@ -230,7 +230,7 @@ def measures_of_transactions(ledger: Ledger, store: MessageStore) -> dict[str, s
 
 
 def measures_of_timer(service: TimerService, timers: TimerStore) -> dict[str, str]:
-    """How far the timer is behind, how many messages wait, and how many a second come and go."""
+    """How far the timer is behind, how many messages wait, and how many it takes and delivers a second."""
     oldest = timers.wheel.oldest()
     behind = 0 if oldest is None else wall_ms() - oldest * timers.precision - timers.precision
     taken, delivered = service.rates()

@@ -214,7 +214,7 @@ def _fill(
 
 
 def _recalled(broker: ChecksView, topic: str, properties: dict[str, str]) -> str | None:
-    """What a message recalls, as clients did before there was a request for it; None when it recalls nothing.
+    """The key of the message that this one recalls, as clients did before RECALL_MESSAGE; None if it recalls nothing.
 
     Raises:
         BrokerError: messages may not be recalled here, or not from this topic.
@@ -225,7 +225,7 @@ def _recalled(broker: ChecksView, topic: str, properties: dict[str, str]) -> str
     if not broker.config.recall_message_enable:
         _refuse(ResponseCode.NO_PERMISSION, "messages cannot be recalled here (recallMessageEnable=false)")
     if not key.startswith(f"{topic}+"):
-        _refuse(ResponseCode.ILLEGAL_OPERATION, f"a message to the topic {topic} recalls none of another topic")
+        _refuse(ResponseCode.ILLEGAL_OPERATION, f"a message to the topic {topic} cannot recall one of another topic")
     return key
 
 

@@ -207,7 +207,7 @@ class Turn:
         self._listeners.append(listener)
 
     def on_outcome(self, hear: Outcome) -> None:
-        """Call a plain function, from now on, when what was put has been written, or with why it could not be."""
+        """Call a plain function after each write of what was put: with None, or with the error."""
         self._outcomes.append(hear)
 
     # --- when they are done ---

@@ -127,7 +127,7 @@ class RecallView(NamedTuple):
     """RECALL_MESSAGE.
 
     Attributes:
-        pipeline: Leads what recalls a message into the store.
+        pipeline: Leads recalls into the store.
     """
 
     config: BrokerConfig
@@ -138,12 +138,12 @@ class RecallView(NamedTuple):
 
 
 class TimerView(NamedTuple):
-    """How far the timer is.
+    """GET_TIMER_CHECK_POINT and GET_TIMER_METRICS.
 
     Attributes:
-        timers: Its wheel and log.
-        metrics: How many messages wait, by topic.
-        is_on: Whether there is one.
+        timers: Wheel and log of the timer.
+        metrics: The number of waiting messages, by topic.
+        is_on: Whether there is a timer.
     """
 
     timers: TimerStore
@@ -168,7 +168,7 @@ class SendBackView(NamedTuple):
 
 
 class TransactionView(NamedTuple):
-    """END_TRANSACTION, and what was set aside.
+    """END_TRANSACTION and RESUME_CHECK_HALF_MESSAGE.
 
     Attributes:
         pipeline: Leads messages into the store.
@@ -189,9 +189,9 @@ class ReplyView(NamedTuple):
 
     Attributes:
         pipeline: Leads messages into the store.
-        checks: Its first stage, which says where a reply goes.
-        producers: Those who may have asked.
-        pushes: Brings replies to them.
+        checks: Its first stage, which finds the queue of a reply.
+        producers: The clients that may have made the request.
+        pushes: Pushes replies to them.
     """
 
     config: BrokerConfig

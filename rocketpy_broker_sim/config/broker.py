@@ -88,11 +88,11 @@ class BrokerConfig(Settings):
     start_accept_send_request_time_stamp: int = number(0)
     """Time, in ms since 1970, before which sends are refused."""
     recall_message_enable: bool = switch(False)
-    """Whether producers may take back messages that are not due yet."""
+    """Whether producers may recall messages that are not due yet."""
     allow_recall_when_broker_not_writeable: bool = switch(True)
     """Whether they may while `broker_permission` lets nobody send."""
     store_reply_message_enable: bool = switch(True)
-    """Whether replies to requests are stored too, besides being pushed to the client that asked."""
+    """Whether replies to requests are also stored, besides being pushed to the client that made the request."""
 
     # --- consumers ---
     long_polling_enable: bool = switch(True)
@@ -122,15 +122,15 @@ class BrokerConfig(Settings):
     reject_transaction_message: bool = switch(False)
     """Whether messages of transactions are refused."""
     transaction_time_out: int = number(6000)
-    """Time for which a producer is not asked about a transaction, unless the message says another."""
+    """Time before the first check of a transaction, unless its message asks for another."""
     transaction_check_interval: int = count(30_000)
-    """Time between two looks for transactions that have not ended."""
+    """Time between two checks of the transactions that have not ended."""
     transaction_check_max: int = number(15)
-    """Number of times that a producer is asked; after that the transaction is set aside."""
+    """Number of checks after which a transaction is discarded."""
     transaction_op_batch_interval: int = number(3000)
-    """Time for which ends of transactions are gathered before they are written down together."""
+    """Time for which ends of transactions are collected before they are written together."""
     transaction_op_msg_max_size: int = count(4096)
-    """Bytes of ends that are written down at once, without waiting for that time."""
+    """Bytes of ends that are written at once, without waiting for that time."""
     transaction_metric_flush_interval: int = count(3000)
     """Time between two writes of the number of open transactions."""
 

@@ -89,26 +89,26 @@ class MessageStoreConfig(Settings):
     message_delay_level: str = text("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
     """The delays behind levels 1, 2, ...: numbers with the unit s, m, h or d."""
 
-    # --- messages that are due at a moment of their own
+    # --- timers
     timer_wheel_enable: bool = switch(True)
-    """Whether messages may be given a delay or a time of delivery of their own."""
+    """Whether messages may have a delay or a time of delivery of their own."""
     mapped_file_size_timer_log: int = _file_size(100 * 1024 * 1024, at_least=128)
     """Bytes of every timer log file."""
     timer_precision_ms: int = number(1000, at_least=10, at_most=60_000)
-    """Milliseconds of a slot of the timer wheel. A store with waiting timer messages is opened with what it was made
-    with. It does not say how exactly messages are delivered: each is delivered at its own time."""
+    """Milliseconds of a slot of the timer wheel. A store with waiting timer messages must be opened with the same value
+    as before. It does not limit how exactly messages are delivered: each is delivered at its own time."""
     timer_roll_window_slot: int = number(2 * 24 * 3600, at_most=2**31 - 1)
-    """Slots ahead at which a message is stored once more before it is due."""
+    """Slots ahead beyond which a message is stored once more before it is due."""
     timer_max_delay_sec: int = number(3 * 24 * 3600, at_most=2**31 - 1)
     """Seconds that a message may be delayed; the log must keep messages as long as that, or as two days."""
     timer_congest_num_each_slot: int = number(2**31 - 1, at_most=2**31 - 1)
-    """Messages of a slot above which more and more of them are refused, and all of them at twice as many."""
+    """Messages in a slot above which more and more of them are refused, and all of them at twice that number."""
     timer_flush_interval_ms: int = count(1000)
     """Milliseconds between flushes of timer wheel, log and checkpoint."""
     timer_stop_enqueue: bool = switch(False)
-    """Whether messages are left in the timer's topic for now: none of them is delivered before it is off again."""
+    """Whether messages are left in the timer's topic: no more messages are delivered until this is off again."""
     timer_stop_dequeue: bool = switch(False)
-    """Whether messages that are due are left in the wheel for now."""
+    """Whether messages that are due are left in the wheel."""
     disappear_time_after_start: int = number(-1, at_least=-1, at_most=2**31 - 1)
     """Milliseconds after the start before which no timer message is delivered."""
 

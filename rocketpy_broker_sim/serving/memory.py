@@ -48,7 +48,7 @@ OVERHEAD = 1024
 
 HELD_PULLS = "held pulls"
 PUSHED_REPLIES = "pushed replies"
-"""Replies whose senders wait until the client that asked has them."""
+"""Replies that are being pushed, whose senders wait for the outcome."""
 WAITING_REQUESTS = "waiting requests"
 """One-way requests among them: only the budget bounds how many a peer sends."""
 MEMBERSHIP = "membership"

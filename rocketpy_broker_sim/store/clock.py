@@ -21,8 +21,8 @@ __all__ = ["StoredClock"]
 STAND_MS = 1_000
 """How long stored times stand at most when the wall clock is behind them."""
 TOLERANCE_MS = 5
-"""How far stored times may get ahead of the monotonic clock before that is noted. That they fall behind is noted at
-once, or messages would be delivered too early."""
+"""How far stored times may get ahead of the monotonic clock before that is noted. If they fall behind, that is noted at
+once, because otherwise messages would be delivered too early."""
 WHOLE_MS = 1.0
 """Stored times are whole milliseconds: a message may have been stored that much later than its time says."""
 MOST_MARKS = 4_096

@@ -116,7 +116,7 @@ class MessageReads:
             return self._reader.offset_by_time(queue, timestamp, boundary)
 
     def position(self, topic: str, queue_id: int, offset: int) -> int | None:
-        """Where the message at an offset stands in the log; None when it is not there."""
+        """The position of the message at an offset in the log; None if it is not there."""
         queue = self._queues.find((topic, queue_id))
         if queue is None or not 0 <= offset < queue.max_offset:
             return None

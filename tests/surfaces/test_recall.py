@@ -15,10 +15,10 @@ def test_DL5_a_message_is_taken_back_before_it_is_due(surface, cluster, namesrv,
             results = [await call(producer.send(Message(topic, b"x", delay=3600))) for _ in range(2)]
             handle = results[0].recall_handle
             assert await call(producer.recall(topic, handle)) == results[0].message_id
-            with pytest.raises(ConfigError, match="and not of Other"):
+            with pytest.raises(ConfigError, match="not of Other"):
                 await call(producer.recall("Other", handle))
             passed = RecallHandle.decode(handle)._replace(timestamp="1").encode()
-            with pytest.raises(IllegalOperationError, match="due already"):
+            with pytest.raises(IllegalOperationError, match="already due"):
                 await call(producer.recall(topic, passed, timeout=5))
             with pytest.raises(ConfigError, match="timeout"):
                 await call(producer.recall(topic, handle, timeout=0))

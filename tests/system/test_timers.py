@@ -89,7 +89,7 @@ async def test_DL5_only_messages_for_the_timer_have_a_handle(autojump_clock: Moc
         (7, "the recall handle is 7"),
         ("x", "not a handle to recall a message by"),
         ("ü", "not a handle"),
-        (RecallHandle("Other", "broker-a", "1", "U").encode(), "is of a message of 'Other', and not of Orders"),
+        (RecallHandle("Other", "broker-a", "1", "U").encode(), "belongs to a message of 'Other', not of Orders"),
     ],
 )
 async def test_DL5_a_handle_that_is_none_or_of_another_topic_is_refused_here(
@@ -114,7 +114,7 @@ async def test_DL5_what_a_broker_refuses_has_a_type(autojump_clock: MockClock) -
 
     async with world() as w:
         broker = w.cluster.brokers[0]
-        with pytest.raises(IllegalOperationError, match="is due already"):
+        with pytest.raises(IllegalOperationError, match="is already due"):
             await w.producer.recall("Orders", handle(timestamp=str(wall_ms())))
         with pytest.raises(BrokerUnreachableError, match="broker-z"):
             await w.producer.recall("Orders", handle(broker_name="broker-z"))

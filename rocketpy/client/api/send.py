@@ -101,11 +101,11 @@ def send_result(answer: RemotingCommand, address: str, topic: str, broker_name: 
 async def recall_message(
     pool: ConnectionPool, address: str, header: RecallMessageRequestHeader, *, timeout: float
 ) -> str:
-    """Take a message back before it is due. Returns its unique id.
+    """Recall a message before it is due. Returns its unique id.
 
     Raises:
         BrokerError: the broker refuses.
-        TransportError, RequestTimeoutError: it does not answer; whether the message is recalled is unknown.
+        TransportError, RequestTimeoutError: no answer; whether the message is recalled is unknown.
     """
     command = plain_request(RequestCode.RECALL_MESSAGE, header)
     answer = await ask(pool, address, command, timeout=timeout, doing=f"recalling a message of {header.topic}")

@@ -1,10 +1,9 @@
-"""How transactions end: END_TRANSACTION, and RESUME_CHECK_HALF_MESSAGE for those that were set aside.
+"""Ends of transactions: END_TRANSACTION, and RESUME_CHECK_HALF_MESSAGE for discarded ones.
 
-The half message that a producer names is read from the log and compared with what it says, and with where the half
-topic has it: a record that somebody has put together in the body of a message is none. A transaction ends once. Who
-ends it again in the same way is told that it has ended so, whichever copy of its half message is named. Producers ask
-for no answer; one that does gets it when the message, and that the transaction has ended, are written. Plays the part
-of EndTransactionProcessor.
+The half message that a producer names is read from the log, and compared with the request and with the queue of the
+half topic, so that a record forged within the body of a message is not accepted. A transaction ends once; ending it
+again in the same way succeeds, whichever copy of its half message is named. The request is normally one-way. If it asks
+for an answer, that is sent once both the message and the end are written. Plays the part of EndTransactionProcessor.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ _NOT_FOUND = "Find prepared transaction message failed"
 def end_transaction(
     broker: TransactionView, connection: Connection, request: RemotingCommand
 ) -> RemotingCommand | None:
-    """Commit a transaction or roll it back. Who does not know yet is not answered, as by Apache's broker."""
+    """Commit a transaction or roll it back. An end with an unknown state is not answered, as by Apache's broker."""
     header = EndTransactionRequestHeader.from_ext(request.ext_fields)
     mark = _MARKS.get(header.commit_or_rollback)
     if mark is None:
-        log.debug("%s does not know yet how the transaction %.64r ends", connection.address, header.transaction_id)
+        log.debug("%s does not know the state of the transaction %.64r yet", connection.address, header.transaction_id)
         return None
     record = _half_message(broker, header)
     offset = _live_offset(broker, record, mark)
     if offset is None:
-        return request.answer()  # it has ended like that
+        return request.answer()  # it has already ended in this way
     if mark is Mark.COMMITTED:
         refusal = _commit(broker, record)
         if refusal is not None:
@@ -74,13 +73,13 @@ def _half_message(broker: TransactionView, header: EndTransactionRequestHeader) 
     """The half message that a producer names.
 
     Raises:
-        BrokerError: there is none there, it is another one, or its producer has had its time.
+        BrokerError: it is not there, it is a different one, or the time of its producer is over.
     """
     record = _read(broker, header.commit_log_offset, TRANSACTION_HALF_TOPIC)
     if not header.from_transaction_check:
         immunity = immunity_ms(record.properties, broker.config.transaction_time_out)
         if immunity is not None and since_stored(broker.store.clock, record.head) > immunity:
-            _refuse("the transaction has taken longer than its message allows: wait to be asked", _ILLEGAL)
+            _refuse("the transaction took longer than its message allows: wait for the check", _ILLEGAL)
     if record.properties.get(PropertyName.PRODUCER_GROUP) != header.producer_group:
         _refuse("The producer group wrong")
     if record.head.queue_offset != header.tran_state_table_offset:
@@ -95,7 +94,7 @@ def _read(broker: TransactionView, position: int, *topics: str) -> StoredRecord:
     """The message of one of these topics that begins at a position of the log.
 
     Raises:
-        BrokerError: there is none.
+        BrokerError: there is no such message.
     """
     try:
         data = broker.store.read(position) if position >= 0 else None
@@ -114,10 +113,10 @@ def _refuse(remark: str, code: ResponseCode = ResponseCode.SYSTEM_ERROR) -> NoRe
 
 
 def _live_offset(broker: TransactionView, record: StoredRecord, mark: Mark) -> int | None:
-    """Where the half message of a transaction stands now; None when it has ended in the same way.
+    """The current offset of the half message of a transaction; None if it has ended in the same way.
 
     Raises:
-        BrokerError: it has ended in another way, or was set aside.
+        BrokerError: it has ended in another way, or was discarded.
     """
     window, at = broker.ledger.window, record.head.queue_offset
     offset = window.live(transaction_key(record.properties), at)
@@ -128,20 +127,20 @@ def _live_offset(broker: TransactionView, record: StoredRecord, mark: Mark) -> i
     return offset
 
 
-_ENDED_SOMEHOW = "has ended, or was set aside"
+_ENDED_SOMEHOW = "has ended, or was discarded"
 _ENDED = {
     Mark.COMMITTED: "was committed",
     Mark.ROLLED_BACK: "was rolled back",
     Mark.ENDED: "has ended",
-    Mark.DISCARDED: "was set aside after too many checks",
+    Mark.DISCARDED: "was discarded after too many checks",
 }
 
 
 def _commit(broker: TransactionView, record: StoredRecord) -> tuple[int, str] | None:
-    """Put the message for its consumers; what refuses it."""
+    """Put the message for its consumers. Returns the refusal, None without one."""
     message = committed(record, broker.identity.store_host)
     if message is None:
-        return ResponseCode.SYSTEM_ERROR, "the half message does not say for which topic it is"
+        return ResponseCode.SYSTEM_ERROR, "the half message has no valid real topic"
     message.queue_id = readable(broker.topics.queues_read(message.topic), message.queue_id)
     put = Put(message=message, properties=record.properties)
     broker.pipeline.take([put], behind=Place.HALF_MESSAGE)
@@ -151,12 +150,13 @@ def _commit(broker: TransactionView, record: StoredRecord) -> tuple[int, str] | 
 
 
 def resume_check(broker: TransactionView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """Have the producers asked again about a transaction that was set aside; an administrator names its message."""
+    """Check a discarded transaction again; an administrator names its message."""
     header = ResumeCheckHalfMessageRequestHeader.from_ext(request.ext_fields)
     try:
         position = decode_offset_message_id(header.msg_id or "").offset
     except ConfigError as exc:
-        raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, f"{header.msg_id!r:.100} is no id of a message") from exc
+        remark = f"{header.msg_id!r:.100} is not the id of a message"
+        raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark) from exc
     record = _read(broker, position, TRANSACTION_DISCARD_TOPIC)
     put = Put(message=copy_to_half_topic(record, checked=0))
     broker.pipeline.take([put], behind=Place.DELAY_LEVEL)

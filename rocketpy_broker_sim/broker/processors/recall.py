@@ -1,7 +1,7 @@
-"""Taking a message back that is not due yet: RECALL_MESSAGE. Plays RecallMessageProcessor.
+"""Recalling a message that is not due yet: RECALL_MESSAGE. Plays RecallMessageProcessor.
 
-What recalls a message is a message too: it goes into the same slot of the timer, and there the one leaves the other
-out. So the answer says that it will not be delivered, and not that it was there.
+A recall is a message too. It goes into the same slot of the timer as the message that it recalls, which is then
+skipped. So the answer says that the message will not be delivered, but not whether it was there.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _BODY = b"0"
 
 
 def recall_message(broker: RecallView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """Take a message back."""
+    """Recall a message."""
     header = RecallMessageRequestHeader.from_ext(request.ext_fields)
     _check_allowed(broker)
     if header.topic not in broker.topics:
-        remark = f"the topic {header.topic:.127} does not exist, so nothing of it can be recalled"
+        remark = f"the topic {header.topic:.127} does not exist, so no message of it can be recalled"
         raise BrokerError.for_code(ResponseCode.TOPIC_NOT_EXIST, remark)
     handle = _checked_handle(broker, header)
     put = Put(_message(broker, connection, handle), _properties(header, handle))
@@ -54,7 +54,7 @@ def recall_message(broker: RecallView, connection: Connection, request: Remoting
 
 
 def _check_allowed(broker: RecallView) -> None:
-    """Raises BrokerError when nothing may be recalled."""
+    """Raises BrokerError if messages may not be recalled."""
     config = broker.config
     if not config.recall_message_enable:
         remark = "messages cannot be recalled here (recallMessageEnable=false)"
@@ -71,27 +71,27 @@ def _checked_handle(broker: RecallView, header: RecallMessageRequestHeader) -> R
     """The handle of a request.
 
     Raises:
-        BrokerError: it is none, or one of another topic or broker, or the message is due already.
+        BrokerError: it is not valid, belongs to another topic or broker, or the message is already due.
     """
     try:
         handle = RecallHandle.decode(header.recall_handle)
     except RemoteProtocolError as exc:
         raise _illegal(str(exc)) from exc
     if handle.topic != header.topic:
-        raise _illegal(f"it is of the topic {handle.topic:.127}, not of {header.topic:.127}")
+        raise _illegal(f"it belongs to the topic {handle.topic:.127}, not to {header.topic:.127}")
     if handle.broker_name != broker.config.broker_name:
-        raise _illegal(f"it is of the broker {handle.broker_name:.127}, and this is {broker.config.broker_name}")
+        raise _illegal(f"it belongs to the broker {handle.broker_name:.127}, and this is {broker.config.broker_name}")
     due = handle.timestamp
     left = int(due) - wall_ms() if due.isascii() and due.isdigit() and len(due) < 19 else 0
     if left <= 0:
-        raise _illegal("the message is due already, or the handle does not say when it is")
+        raise _illegal("the message is already due, or the handle has no valid time")
     if left >= broker.config.store.timer_max_delay_sec * 1000:
-        raise _illegal("no message can be due so far from now (timerMaxDelaySec)")
+        raise _illegal("no message can be due so far in the future (timerMaxDelaySec)")
     return handle
 
 
 def _illegal(why: str) -> BrokerError:
-    remark = f"nothing can be recalled by this handle: {why}"
+    remark = f"this handle cannot recall a message: {why}"
     return BrokerError.for_code(ResponseCode.ILLEGAL_OPERATION, remark)
 
 
@@ -118,7 +118,7 @@ def _properties(header: RecallMessageRequestHeader, handle: RecallHandle) -> dic
 
 
 def recall_handle(identity: Identity, put: Put) -> str | None:
-    """By what a message can be recalled that was put into the timer; None for any other."""
+    """The recall handle of a message that was put into the timer; None for any other."""
     properties = put.properties
     if not properties or PropertyName.TIMER_OUT_MS not in properties:
         return None

@@ -1,8 +1,8 @@
 """Replies of consumers to requests: SEND_REPLY_MESSAGE and SEND_REPLY_MESSAGE_V2. Plays ReplyMessageProcessor.
 
-The broker pushes a reply to the very client that asked, which is a producer that the reply names, and stores it besides
-where `storeReplyMessageEnable` says so. The answer tells how the push went; a reply that is pushed and cannot be stored
-has been delivered all the same. What is stored keeps the flag of compression, which Apache's broker drops.
+The broker pushes a reply to the very client that made the request, a producer whose id the reply has, and also stores
+it if `storeReplyMessageEnable` is on. The answer reports the push: a reply that was pushed counts as delivered, even if
+it cannot be stored. A stored reply keeps the compression flag, which Apache's broker drops.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = get_logger(__name__)
 
 
 def send_reply(broker: ReplyView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """Push a reply to the client that asked, and store it."""
+    """Push a reply to the client that made the request, and store it."""
     put = Put()
     try:
         header = _header(request)
@@ -43,7 +43,7 @@ def send_reply(broker: ReplyView, connection: Connection, request: RemotingComma
     except BrokerError as exc:
         return request.answer(exc.code, exc.remark, dict(broker.identity.send_fields))
     if not broker.pushes.has_room(connection):
-        remark = "[OVERLOAD]broker busy, slow down for a while: too many replies wait for the clients that asked"
+        remark = "[OVERLOAD]broker busy, slow down for a while: too many replies are being pushed"
         return request.answer(ResponseCode.SYSTEM_BUSY, remark, dict(broker.identity.send_fields))
     properties = decode_properties(header.properties or "")
     asker = properties.get(PropertyName.REPLY_TO_CLIENT)
@@ -77,7 +77,7 @@ def _put(
     properties: dict[str, str],
     put: Put,
 ) -> None:
-    """Give it its place in the store. It is stored as it is, whatever it says of delays and transactions."""
+    """Put a reply into the store, ignoring any properties of delays and transactions."""
     kept = {name: value for name, value in properties.items() if name not in NEVER_STORED}
     put.wait = properties.get(PropertyName.WAIT, "true").lower() == "true"
     put.message = IncomingMessage(
@@ -95,7 +95,7 @@ def _put(
     broker.pipeline.take([put], behind=Place.HALF_MESSAGE)
     error = put.take_error()
     if error is not None or put.refusal is not None:
-        log.warning("a reply of %s is not stored: %s", connection.address, quote(error or put.refusal))
+        log.warning("a reply from %s is not stored: %s", connection.address, quote(error or put.refusal))
 
 
 def _command(
@@ -105,7 +105,7 @@ def _command(
     header: SendMessageRequestHeader,
     properties: dict[str, str],
 ) -> RemotingCommand:
-    """The request to the client that asked."""
+    """The request that pushes a reply to a client."""
     now = wall_ms()
     pushed = ReplyMessageRequestHeader(
         producer_group=header.producer_group,
@@ -127,9 +127,9 @@ def _command(
 
 
 class _Answer:
-    """The answer to a reply, which leaves when the push has ended and the reply is as safe as it has to be.
+    """The answer to a reply, which is sent once the push has ended and the reply is stored as safely as configured.
 
-    It is among the replies of the turn (`broker.replies.Replies`) where something was put.
+    If the reply was put, this is among the replies of the turn (`broker.replies.Replies`).
     """
 
     __slots__ = (
@@ -166,11 +166,11 @@ class _Answer:
         return 1
 
     def pushed(self, asker: str | None, failure: str | None) -> None:
-        """How the push went."""
+        """Take the outcome of the push."""
         if failure is not None:
             self._failure = f"the reply was not pushed to {quote(asker or '')!r}: {failure}"
         if asker is None:
-            self._failure = f"the reply has no property {PropertyName.REPLY_TO_CLIENT}, so nobody gets it"
+            self._failure = f"the reply has no property {PropertyName.REPLY_TO_CLIENT}, so no client gets it"
         self._is_pushed = True
         self._leave()
 
@@ -183,7 +183,7 @@ class _Answer:
     def _leave(self) -> None:
         if not (self._is_pushed and self._is_put):
             return
-        # A client that reads answers to sends wants an id and an offset, also of what is not stored.
+        # A client that reads answers to sends expects an id and an offset, even if the reply is not stored.
         fields = {"msgId": "0", "queueId": str(self._queue_id), "queueOffset": "0"}
         if self._result is not None:
             fields |= {"msgId": self._result.offset_message_id, "queueOffset": str(self._result.queue_offset)}
@@ -193,16 +193,16 @@ class _Answer:
     # --- what the turn and the gate say ------------------------------------------------------------------
 
     def send(self) -> None:
-        """It is as safe as it has to be."""
+        """Note that the reply is stored as safely as configured."""
         self.put_ended(self._result)
 
     def send_as(self, code: int) -> None:
-        """It is stored, though not as safely as asked for: a reply counts as sent when its client has it."""
+        """Note that the reply is stored less safely than configured: it counts as sent once its client has it."""
         self.put_ended(self._result)
 
     def send_instead(self, code: int, remark: str) -> None:
-        """It is not stored."""
-        log.warning("a reply of %s is not stored: %s", self.connection.address, remark)
+        """Note that the reply is not stored."""
+        log.warning("a reply from %s is not stored: %s", self.connection.address, remark)
         self.put_ended(None)
 
     def settle_down(self) -> None:

@@ -1,4 +1,4 @@
-"""How far the timer is, and how many messages wait: GET_TIMER_CHECK_POINT and GET_TIMER_METRICS."""
+"""The progress of the timer and its counts: GET_TIMER_CHECK_POINT and GET_TIMER_METRICS."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _OFF = "there is no timer here (timerWheelEnable=false)"
 
 
 def get_timer_checkpoint(broker: TimerView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """What the disk knows of how far the timer is."""
+    """Return the timer's checkpoint, as it is on the disk."""
     if not broker.is_on:
         return request.answer(ResponseCode.SYSTEM_ERROR, _OFF)
     return request.answer(body=broker.timers.checkpoint.encode())
 
 
 def get_timer_metrics(broker: TimerView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """How many messages wait, by topic."""
+    """Return the number of waiting messages by topic."""
     if not broker.is_on:
         return request.answer(ResponseCode.SYSTEM_ERROR, _OFF)
     return request.answer(body=broker.metrics.as_body().encode())

@@ -1,4 +1,4 @@
-"""Bringing replies to the clients that asked, as a part of the broker."""
+"""Pushed replies as a subsystem of the broker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Replying(Subsystem):
 
     Args:
         config: the settings.
-        account: what is kept for those who wait for a push counts there.
+        account: counts the memory kept for pushes under way.
 
     Attributes:
         pushes: The pushes that are under way.
@@ -30,11 +30,11 @@ class Replying(Subsystem):
         self.pushes = ReplyPushes(config.reply_thread_pool_queue_capacity, account)
 
     async def settle(self) -> None:
-        """Answer those who wait for a push."""
+        """End all pushes, and answer their senders."""
         self.pushes.settle()
 
     def measures(self) -> Mapping[str, str]:
-        """How many replies were pushed, and how many could not be."""
+        """The number of replies that were pushed, and of those that could not be."""
         pushes = self.pushes
         return {
             "pushedReplies": str(pushes.pushed),

@@ -1,4 +1,4 @@
-"""Messages that are due at a moment of their own, as a part of the broker. `timer` moves them; this says when."""
+"""The timer as a subsystem of the broker: it runs the services of `timer`."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Timers(Subsystem):
 
     Args:
         config: the settings.
-        storage: where wheel, log and checkpoint are; written after the messages, so by itself.
-        storing: where messages wait, and where they go; recovered before.
+        storage: where wheel, log and checkpoint are; written apart from other tables, because after the messages.
+        storing: the store; recovered before.
         topics: knows how many read queues each topic has.
 
     Attributes:
         is_on: Whether there is a timer.
         timers: Wheel and log.
-        metrics: How many messages wait, by topic; written with the checkpoint.
+        metrics: The number of waiting messages by topic; written with the checkpoint.
         service: Moves the messages.
     """
 
@@ -64,12 +64,12 @@ class Timers(Subsystem):
             self.service.on_arrival()
 
     def count_in(self, time_ms: int) -> int:
-        """How many messages wait in the slot of a time."""
+        """The number of messages in the slot of a time."""
         slot = self.timers.wheel.get(self.timers.tick_of(time_ms))
         return 0 if slot is None else slot.messages
 
     def recover(self) -> None:
-        """Read where the timer stood."""
+        """Read the progress of the timer."""
         if self.is_on:
             self.metrics.load()
             self.timers.load(wall_ms())
@@ -79,13 +79,13 @@ class Timers(Subsystem):
         self.timers.close()
 
     def run(self) -> Iterable[Service]:
-        """Moving messages, and noting on the disk how far that went."""
+        """The service that moves messages, and the one that writes the progress."""
         if self.is_on:
             yield self.service.serve
             yield self.service.serve_flush
 
     async def close(self) -> None:
-        """Note on the disk how far it is; that fails with a disk that does not work."""
+        """Write the progress; a failure of the disk is only logged."""
         if not self.is_on:
             return
         try:
@@ -99,5 +99,5 @@ class Timers(Subsystem):
         self.timers.close()
 
     def measures(self) -> Mapping[str, str]:
-        """How far it is behind, and how many messages wait."""
+        """How far the timer is behind, and how many messages wait."""
         return measures_of_timer(self.service, self.timers) if self.is_on else NO_TIMER

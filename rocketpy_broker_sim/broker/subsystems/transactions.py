@@ -1,4 +1,4 @@
-"""Transactions as a part of the broker: what is known of them, writing down their ends, and asking about the others."""
+"""Transactions as a subsystem of the broker: it runs the services that write ends and check open transactions."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def _has(properties: bytes, name: bytes) -> bool:
 class Transactions(Subsystem):
     """The transactions of one broker.
 
-    How far it is stands among the offsets of consumer groups, as with Apache's broker, and is noted only when the disk
-    has what it passes.
+    The progress is kept among the offsets of consumer groups, as with Apache's broker, and is noted only once the disk
+    has everything before it.
 
     Args:
         config: the settings.
         storage: where the number of open transactions is kept.
-        storing: where half messages wait; recovered before.
+        storing: has the half messages; recovered before.
         tables: topics and offsets; recovered before.
-        host: the address of this broker, as records carry it.
+        host: returns the address of this broker, in the form that records have.
 
     Attributes:
-        ledger: What is known of transactions.
+        ledger: The state of transactions.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Transactions(Subsystem):
         tables.topics.subscribe(self._topics_changed)
 
     def let_ask(self, producers: ProducerTable) -> None:
-        """Say who can be asked."""
+        """Give the table of producers that can be asked."""
         asking = Asking(self._config.broker_name, producers, self.ledger)
         self._checks = CheckService(
             self._config,
@@ -101,7 +101,7 @@ class Transactions(Subsystem):
         )
 
     def _arrived(self, arrival: Arrival) -> None:
-        """Half messages can be read now; those that are no copies are transactions that have begun."""
+        """Count transactions that have begun: half messages that are not copies."""
         if arrival.topic != TRANSACTION_HALF_TOPIC:
             return
         for entry in arrival.entries():
@@ -117,7 +117,7 @@ class Transactions(Subsystem):
     # --- as a part of the broker ---------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Read how far it was, and which transactions have ended since."""
+        """Read the progress, and which transactions have ended since."""
         self._metrics.load()
         ledger, base = self.ledger, self._offset(TRANSACTION_HALF_TOPIC)
         first = self._offset(TRANSACTION_OP_TOPIC)
@@ -131,13 +131,13 @@ class Transactions(Subsystem):
                     ledger.window.mark(offset, Mark.ENDED)
 
     def _offset(self, topic: str) -> int:
-        """How far it had come with one of its topics, within what that has now."""
+        """The noted progress in one of the two topics, within the offsets that the topic has now."""
         low, high = self._store.min_offset(topic, HALF_QUEUE), self._store.max_offset(topic, HALF_QUEUE)
         noted = self._tables.offsets.query(TRANSACTION_GROUP, topic, HALF_QUEUE)
         return low if noted == NOT_FOUND else min(max(noted, low), high)
 
     def _note(self) -> None:
-        """Note how far it is."""
+        """Note the progress."""
         base = self.ledger.window.base
         wanted = {TRANSACTION_HALF_TOPIC: base, TRANSACTION_OP_TOPIC: self.ledger.progress.done(base)}
         try:
@@ -145,10 +145,10 @@ class Transactions(Subsystem):
                 if self._offset(topic) != offset:
                     self._tables.offsets.commit(TRANSACTION_GROUP, topic, HALF_QUEUE, offset)
         except BrokerError as exc:
-            log.error("how far transactions have been looked at is not noted: %s", exc)
+            log.error("the progress of transaction checks is not noted: %s", exc)
 
     def run(self) -> Iterable[Service]:
-        """Writing down what has ended, asking about what has not, and counting what is open."""
+        """The services that write ends, check open transactions, and write their number."""
         yield self._ops.serve
         if self._checks is not None:
             yield self._checks.serve
@@ -166,16 +166,16 @@ class Transactions(Subsystem):
             await run_blocking(self._metrics.file.save, data)
         except StoreError as exc:
             self._metrics.changed = True
-            log.warning("the number of open transactions is not written: %s", exc)
+            log.warning("the number of open transactions cannot be written: %s", exc)
 
     async def close(self) -> None:
-        """Write down what has ended, so that nobody is asked about it after the next start."""
+        """Write all ends, so that these transactions are not checked after the next start."""
         try:
             self._ops.write_all()
         except StoreError as exc:
-            log.warning("producers may be asked again about transactions that have ended: %s", exc)
+            log.warning("transactions that have ended may be checked again: %s", exc)
         await self._write_metrics()
 
     def measures(self) -> Mapping[str, str]:
-        """What has become of transactions, and how many are open; keys of ours."""
+        """Counts of transactions, by keys of ours."""
         return measures_of_transactions(self.ledger, self._store)

@@ -39,7 +39,7 @@ class ProducerTable:
         self._clock = clock
         self._groups: dict[str, dict[Channel, ClientChannel]] = {}
         self._by_id: dict[str, dict[tuple[str, Channel], ClientChannel]] = {}
-        """By client id, the memberships in the order in which they began."""
+        """The memberships by client id, in the order in which they began."""
         self._memberships = Memberships(config, tally)
         self._turn = 0
 
@@ -54,7 +54,7 @@ class ProducerTable:
         return list(self._groups.get(group, {}).values())
 
     def next_live(self, group: str) -> ClientChannel | None:
-        """A member that is connected and reads what it is sent, another one each time; None when there is none."""
+        """A connected member that reads what it is sent, taking turns; None if there is none."""
         clients = self.clients(group)
         self._turn += 1
         start = self._turn % len(clients) if clients else 0
@@ -113,7 +113,7 @@ class ProducerTable:
         return True
 
     def _forget_id(self, group: str, client: ClientChannel) -> None:
-        """A membership does not have this client id any more."""
+        """Remove a membership from those of its client id."""
         found = self._by_id[client.client_id]
         del found[group, client.channel]
         if not found:

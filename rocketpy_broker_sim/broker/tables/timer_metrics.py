@@ -1,6 +1,6 @@
-"""How many timer messages wait, by topic: the file timermetrics. Plays the part of TimerMetrics.
+"""Counts of waiting timer messages by topic: the file timermetrics. Plays the part of TimerMetrics.
 
-It is written with the checkpoint of the timer, which says what the counts are of; so no other service writes it.
+The counts belong to the checkpoint of the timer, and are written with it, by no other service.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["TimerMetricsTable"]
 
 
 class TimerMetricsTable(StoredTable):
-    """Counts of messages that wait.
+    """Counts of waiting messages.
 
     Attributes:
         data_version: Rises with every change.
@@ -35,22 +35,22 @@ class TimerMetricsTable(StoredTable):
         self.data_version = DataVersion()
 
     def count(self, topic: str) -> int:
-        """Messages of a topic that wait."""
+        """The number of waiting messages of a topic."""
         return self._counts.get(topic, (0, 0))[0]
 
     def add(self, topic: str, more: int) -> None:
-        """So many messages of a topic more, or fewer, wait."""
+        """Change the number of waiting messages of a topic by `more`."""
         self._counts[topic] = self.count(topic) + more, wall_ms()
         self.data_version = self.data_version.next_version()
         self.changed = True
 
     def forget(self, topic: str) -> None:
-        """A topic was deleted."""
+        """Forget a topic that was deleted."""
         if self._counts.pop(topic, None) is not None:
             self.changed = True
 
     def as_body(self) -> TimerMetrics:
-        """What is told of it."""
+        """The counts, as GET_TIMER_METRICS reports them."""
         counts = {
             topic: TimerMetric(count=count, time_stamp=changed) for topic, (count, changed) in self._counts.items()
         }

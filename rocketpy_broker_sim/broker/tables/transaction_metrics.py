@@ -1,7 +1,6 @@
-"""How many transactions are open, by the topic of their messages: config/transactionMetrics. Plays TransactionMetrics.
+"""Counts of open transactions by topic: config/transactionMetrics. Plays TransactionMetrics.
 
-A broker that dies counts a little wrong afterwards, as Apache's does. What is counted is no more than a number to look
-at; nothing is decided by it.
+After a crash, the counts may be a little wrong, as in Apache's broker. They are only reported, and decide nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class TransactionMetrics(StoredTable):
         self.data_version = DataVersion()
 
     def add(self, topic: str, change: int) -> None:
-        """So many transactions of a topic are open beyond those that were."""
+        """Change the number of open transactions of a topic by `change`."""
         metric = self._metrics.get(topic)
         if metric is None:
             metric = self._metrics[topic] = _Metric()
@@ -64,7 +63,7 @@ class TransactionMetrics(StoredTable):
         return {topic: metric.count for topic, metric in self._metrics.items()}
 
     def forget(self, topic: str) -> None:
-        """A topic was deleted."""
+        """Forget a topic that was deleted."""
         if self._metrics.pop(topic, None) is not None:
             self.changed = True
 

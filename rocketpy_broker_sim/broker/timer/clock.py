@@ -1,8 +1,8 @@
-"""TimerClock: when a message is due, whatever the wall clock does meanwhile.
+"""TimerClock: when a message is due, even if the wall clock is set meanwhile.
 
-Messages say when they are due by the wall clock, and wait by the monotonic one: by the difference between the two at
-the time when each was stored. Where an earlier run has stored it, that is the difference at the start. Slots are read
-by the clock that is furthest ahead of those, so that none is read too late; what is not due by then goes on waiting.
+The times in messages are those of the wall clock, but messages wait by the monotonic clock. The difference between the
+two is taken when each message is stored, and at the start for messages of an earlier run. Slots are read by the clock
+that is furthest ahead, so that no slot is read too late; messages that are not due then keep waiting.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 __all__ = ["INSTANT_MS", "TimerClock"]
 
 TOLERANCE_MS = 5
-"""How far the wall clock may get ahead before that is noted. That it falls behind is noted at once, or messages would
-be delivered too early."""
+"""How far the wall clock may get ahead before that is noted. If it falls behind, that is noted at once, because
+otherwise messages would be delivered too early."""
 MOST_MARKS = 4096
 _LESS_MS = 1.0
 INSTANT_MS = 0.001
-"""What is due that soon is due: differences of large floats, and a clock that stands may never get over them."""
+"""A message that is due within this time is due: rounding errors of large floats, and a clock that stands still, might
+otherwise delay it forever."""
 _position = itemgetter(0)
 
 
@@ -54,29 +55,29 @@ class TimerClock:
         return ahead
 
     def now_ms(self) -> float:
-        """The time by which slots are read, ms since 1970. It never falls."""
+        """The time by which slots are read, ms since 1970. It never goes back."""
         self._ahead()
         return self.elapsed() + self._most + INSTANT_MS
 
     def note(self, position: int) -> None:
-        """A message that will wait has just been stored at this position of the commit log, or behind it."""
+        """Note the clocks for a message that was just stored at this position of the commit log, or after it."""
         ahead, marks = self._ahead(), self._marks
         more = ahead - marks[-1][1]
         if (more > TOLERANCE_MS or more < 0) and position > marks[-1][0]:
-            # A little less than now, or the milliseconds of the wall clock would be marks, one after the other.
+            # A little less than now, or each millisecond of the wall clock would become a mark.
             marks.append((position, ahead - _LESS_MS))
             if len(marks) > MOST_MARKS:
                 del marks[1]
 
     def due(self, position: int, moment: float) -> float:
-        """When the monotonic clock is at a moment that the message stored at a position means, ms."""
+        """The monotonic time of a wall time in the message that is stored at a position, ms."""
         if not self._marks:
             self._ahead()
         index = bisect_right(self._marks, position, key=_position)
         return moment - self._marks[max(0, index - 1)][1]
 
     def shifts(self) -> list[int]:
-        """How far behind the clock that slots are read by the wall clock ever was, each once, ms; no small ones."""
+        """The distinct distances by which the wall clock was ever behind the clock of slots, ms; without small ones."""
         return sorted({round(self._most - ahead) for _, ahead in self._marks if self._most - ahead > 2 * TOLERANCE_MS})
 
     def read_time(self, due: float) -> float:

@@ -1,7 +1,7 @@
-"""Messages of the timer on their way out: to the topic they were meant for, or through the timer once more.
+"""Delivery of timer messages: to their topic, or through the timer once more.
 
-They keep their properties, and say when they were put into the wheel and when they were taken out. Plays the part of
-convert in TimerMessageStore.
+Messages keep their properties, and get the times at which they were put into the wheel and taken out of it. Plays the
+part of convert in TimerMessageStore.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["NEVER_ENQUEUED", "Delivery", "Outcome"]
 
 NEVER_ENQUEUED: Final = 2**63 - 1
-"""In the place of the time at which a message was put into the wheel, for one that never was."""
+"""Replaces the time at which a message was put into the wheel, if it never was."""
 _FEW: Final = 3
-"""Columns of so few are dearer than one message after the other."""
+"""Up to so many messages are put faster one by one than in columns."""
 log = get_logger(__name__)
 
 
 class Outcome:
-    """What becomes of a message that is dealt with.
+    """What is done with a message.
 
     Attributes:
-        topic: The topic that it is for; empty where that is not known.
-        key: What recalled it; None when nothing did.
-        message: What is to be put; None when nothing is.
-        was_put: Whether it was put, and is to be committed.
+        topic: Its topic; empty if that is not known.
+        key: The key of the recall that applies to it; None without one.
+        message: The message to be put; None if there is none.
+        was_put: Whether it was put, and must be committed.
     """
 
     __slots__ = ("key", "message", "topic", "was_put")
@@ -57,7 +57,7 @@ class Delivery:
     """Delivers the messages of one store.
 
     Args:
-        store: Where they wait, and where they go.
+        store: The store.
         queues_read: Returns the number of read queues of a topic; 0 for a topic that does not exist.
     """
 
@@ -68,28 +68,28 @@ class Delivery:
     def prepare(
         self, position: int, size: int, written_ms: int, *, rolls: bool = False, recalled: Collection[str] = ()
     ) -> Outcome:
-        """Make one message ready to be put.
+        """Prepare one message to be put.
 
         Args:
-            position: Where its record stands.
+            position: The position of its record.
             size: Bytes of the record.
             written_ms: When it was put into the wheel.
             rolls: Whether it is only put into the timer's topic once more.
-            recalled: What messages are recalled.
+            recalled: The keys of recalled messages.
 
         Raises:
-            StoreError: the disk refused to give it.
+            StoreError: the disk refused to read it.
         """
         try:
             data = self._store.read(position, self._size_of_unchecked(size))
             if data is None or len(data) != size:
-                log.warning("a timer message is gone: the log has no record of %d bytes at %d any more", size, position)
+                log.warning("a timer message is gone: the log has no record of %d bytes at %d", size, position)
                 return Outcome()
             record = stored_record(data, encoded=False)
             if (record.head.physical_offset, record.head.total_size) != (position, size):
                 raise MessageDecodeError(f"the record is the one of {record.head.physical_offset}", position=0)
         except (MessageDecodeError, StoreCorruptError) as exc:
-            log.error("the timer message at %d is damaged and left out: %s", position, exc)
+            log.error("the timer message at %d is damaged and is skipped: %s", position, exc)
             return Outcome()
         topic = record.properties.get(PropertyName.REAL_TOPIC, "")
         if recalled:
@@ -100,20 +100,20 @@ class Delivery:
         if not rolls:
             goal = may_go(record.properties)
             if goal is None or PropertyName.TIMER_DEL_UNIQUE_KEY in record.properties:
-                log.error("a timer message for no topic is left out: %s", quote(str(record.properties)))
+                log.error("a timer message without a valid topic is skipped: %s", quote(str(record.properties)))
                 return Outcome(topic)
             message.topic, message.queue_id = goal[0], readable(self._queues_read(goal[0]), goal[1])
         _mark(record, written_ms, rolls=rolls)
         return Outcome(topic, message=message)
 
     def _size_of_unchecked(self, size: int) -> int | None:
-        """To be read without a look at the whole record: all but the checksum of the properties is looked at here."""
+        """The size for a read that does not check the whole record: only a checksum of properties needs that check."""
         return None if self._store.config.enabled_append_prop_crc else size
 
     # --- putting
 
     def put_all(self, outcomes: Sequence[Outcome]) -> tuple[int, StoreError | None]:
-        """Put what is ready; the caller commits. Returns how many were dealt with, and what stopped the next one."""
+        """Put prepared messages; the caller commits. Returns how many are done, and the error that stopped the next."""
         done = 0
         for _, group in groupby(outcomes, key=_sender):
             alike = list(group)
@@ -128,7 +128,7 @@ class Delivery:
         return done, None
 
     def _put_run(self, alike: Sequence[Outcome]) -> bool:
-        """Put messages that came from one sender for one topic, together; False, and nothing is done, elsewhere."""
+        """Put messages of one sender and topic together. Returns False, having done nothing, if that is impossible."""
         messages = [outcome.message for outcome in alike if outcome.message is not None]
         if not _FEW < len(messages) == len(alike) or messages[0].prepared_transaction_offset:
             return False
@@ -152,7 +152,7 @@ class Delivery:
         return True
 
     def _put(self, outcome: Outcome) -> StoreError | None:
-        """Put one message. Returns what stands in the way."""
+        """Put one message. Returns the error if that is impossible now."""
         message = outcome.message
         if message is None:
             return None
@@ -160,13 +160,13 @@ class Delivery:
         if became is Again.LATER:
             return StoreError(f"the store does not take messages now ({status.name})")
         if became is Again.NEVER:
-            log.error("a timer message cannot be stored in %s and is left out", message.topic)
+            log.error("a timer message cannot be stored in %s and is skipped", message.topic)
         outcome.was_put = became is Again.PUT
         return None
 
 
 def _sender(outcome: Outcome) -> tuple[object, ...]:
-    """What messages that can be put together have in common."""
+    """What messages must have in common to be put together."""
     message = outcome.message
     if message is None:
         return ()
@@ -186,7 +186,7 @@ def _stored(properties: str | bytes) -> bytes:
 
 
 def _mark(record: StoredRecord, written_ms: int, *, rolls: bool) -> None:
-    """Say in the properties when it was put in and taken out, and how often it went through."""
+    """Set the properties that say when it was put into the wheel and taken out, and how often it rolled."""
     properties = record.properties
     properties[PropertyName.TIMER_ENQUEUE_MS] = str(written_ms)
     if rolls:

@@ -1,8 +1,8 @@
 """From the wheel to the topics: the second half of the timer.
 
 A slot is opened before its time: its messages are looked up, and wait in memory until each is due. It is closed when
-its tick is over and all of them are delivered. Plays the part of TimerDequeueGetService, of the services that get
-and put for it, and of warming.
+its tick is over and all of them are delivered. Plays the part of TimerDequeueGetService, of the services that read and
+write messages for it, and of its warm-up.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 __all__ = ["Dequeue"]
 
 AHEAD_MS: Final = 1000
-"""How long before its time a slot is opened, at least."""
+"""The least time by which a slot is opened early."""
 AHEAD_MS_EACH: Final = 0.05
-"""And how much earlier for each message in it."""
+"""The additional time for each message in the slot."""
 AHEAD_TICKS: Final = 20
-"""How many ticks ahead such a slot is looked for."""
+"""How many ticks ahead slots to be opened are looked for."""
 LOOKED_UP: Final = 64
 """Messages that are looked up in one step of opening a slot."""
 MOST_OPEN: Final = 200_000
-"""Messages in open slots above which no other slot is opened: after a long stop very many may be due."""
+"""Messages in open slots above which no further slot is opened: after a long stop, very many messages may be due."""
 log = get_logger(__name__)
 
 
@@ -67,10 +67,10 @@ class Dequeue:
     # --- opening slots
 
     def open_due(self) -> bool:
-        """Open slots whose time comes, a step of it. Whether there is more to do at once.
+        """Take one step of opening slots. Returns whether there is more to do at once.
 
         Raises:
-            StoreError: the disk refused; the slot is opened anew.
+            StoreError: the disk refused; the slot will be opened again.
         """
         if self._opening is None:
             slot = self._next_slot()
@@ -88,7 +88,7 @@ class Dequeue:
         return True
 
     def _next_slot(self) -> Slot | None:
-        """The first slot that is to be opened now."""
+        """The first slot to be opened now."""
         if len(self._parts.opened) > MOST_OPEN:
             return None
         if not self._next:
@@ -96,7 +96,7 @@ class Dequeue:
         return self._parts.timers.wheel.get(self._next.popleft()) if self._next else None
 
     def _due_slots(self) -> list[int]:
-        """The slots that are to be opened now."""
+        """The slots to be opened now."""
         wheel, now = self._parts.timers.wheel, self._parts.clock.now_ms()
         oldest = wheel.oldest()
         if oldest is None:
@@ -144,19 +144,19 @@ class Dequeue:
         found.append((unit, due))
 
     def _record(self, unit: TimerUnit) -> TimerRecord | None:
-        """The record that a unit leads to; None, and said, when it is not there any more."""
+        """The record that a unit points to; None if it is gone, which is logged."""
         data = self._parts.store.read(unit.position, unit.size)
         try:
             if data is not None:
                 return next(timer_records(data))
         except MessageDecodeError as exc:
-            log.error("the timer message at %d is damaged and left out: %s", unit.position, exc)
+            log.error("the timer message at %d is damaged and is skipped: %s", unit.position, exc)
             return None
-        log.warning("a timer message is gone: the log does not go back to %d any more", unit.position)
+        log.warning("a timer message is gone: the log no longer goes back to %d", unit.position)
         return None
 
     def _sort_steps(self, tick: int, found: list[tuple[TimerUnit, float | None]]) -> Generator[None, None, None]:
-        """Let messages wait for their time: in memory, or in a later slot where the clock was set forward."""
+        """Let messages wait for their time: in memory, or in a later slot if the clock was set forward."""
         parts = self._parts
         timers, begin = parts.timers, parts.slot_due(tick)
         later: list[TimerEntry] = []
@@ -174,7 +174,7 @@ class Dequeue:
             timers.add(later, parts.now_tick() * timers.precision)
 
     def _is_recalled(self, tick: int, unit: TimerUnit) -> bool:
-        """Whether a message of a slot is recalled there."""
+        """Whether a message of a slot is recalled in that slot."""
         recalled = self._parts.opened.slots[tick].recalled
         record = self._record(unit) if recalled else None
         key = "" if record is None else delete_key(record.topic, record.properties.get(PropertyName.UNIQUE_KEY, ""))
@@ -183,14 +183,15 @@ class Dequeue:
     # --- delivering
 
     def deliver_due(self, most: int, *, in_order: bool = True) -> bool:
-        """Deliver up to so many messages that are due. Whether there may be more to deliver at once.
+        """Deliver up to `most` messages that are due. Returns whether there may be more to deliver at once.
 
         Args:
-            most: How many.
-            in_order: Whether what stood in the timer's topic when the slot's time came is waited for: it may recall.
+            most: The largest number of messages.
+            in_order: Whether to wait until all messages are taken that were in the timer's topic when the time of the
+                slot came, because they may be recalls.
 
         Raises:
-            StoreError: the disk refused, or the store takes nothing now; what was not delivered waits on.
+            StoreError: the disk refused, or the store takes no messages now; what was not delivered keeps waiting.
         """
         opened = self._parts.opened
         taken: list[tuple[Waiting, Outcome]] = []
@@ -209,7 +210,7 @@ class Dequeue:
         return bool(taken)
 
     def _put_due(self, taken: list[tuple[Waiting, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
-        """Put what is due, as far as that goes. Returns what stood in the way of the next one."""
+        """Put messages that are due. Returns the error that stopped this; None if there was none."""
         failure = self._take_due(taken, most, in_order=in_order)
         done, refusal = self._delivery.put_all([outcome for _, outcome in taken])
         for waiting, _ in taken[done:]:
@@ -218,7 +219,7 @@ class Dequeue:
         return refusal or failure
 
     def _take_due(self, taken: list[tuple[Waiting, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
-        """Take what is due and make it ready. Returns what stood in the way of the next one."""
+        """Take messages that are due and prepare them. Returns the error that stopped this; None if there was none."""
         opened, now = self._parts.opened, self._parts.clock.elapsed() + INSTANT_MS
         failure: StoreError | None = None
         while len(taken) < most and (waiting := opened.take_due(now)) is not None:
@@ -245,7 +246,7 @@ class Dequeue:
         )
 
     def _is_its_turn(self, waiting: Waiting, *, in_order: bool) -> bool:
-        """Whether all is known that may recall a message which is due, or that was due before it."""
+        """Whether all recalls are known that can apply to messages that are due."""
         parts = self._parts
         before = self._next[0] if self._next else None
         if self._is_opening is not None:
@@ -258,7 +259,7 @@ class Dequeue:
         return is_caught_up or (not waiting.kind & LATE and self._has_passed(parts.opened.slots[waiting.tick]))
 
     def _has_passed(self, slot: OpenSlot) -> bool:
-        """Whether all has been taken out of the topic that was there when the time of a slot came."""
+        """Whether all messages are taken that were in the timer's topic when the time of a slot came."""
         if slot.barrier is None:
             slot.barrier = self._parts.store.max_offset(TIMER_TOPIC, 0)
         return self._parts.timers.queue_offset >= slot.barrier
@@ -289,10 +290,10 @@ class Dequeue:
                     self._parts.metrics.add(topic, 1)
 
     def leave(self) -> None:
-        """Let the wheel have nothing of what was delivered: a stop comes in the middle of a second.
+        """Remove delivered messages from the wheel, because the broker stops in the middle of a second.
 
         Raises:
-            StoreError: the disk refused; some are delivered again after the next start.
+            StoreError: the disk refused; some messages are delivered again after the next start.
         """
         self.close_passed()
         opened, timers = self._parts.opened, self._parts.timers
@@ -302,13 +303,13 @@ class Dequeue:
                 continue
             recalls = [_unit(PLAIN | DELETE, *each) for each in slot.recalls]
             left = [_unit(each.kind, each.position, each.size, each.topic_hash) for each in opened.left_of(tick)]
-            # With nothing left the slot has what recalls nothing: it may be written to until its tick is over.
+            # A slot without messages gets a recall of nothing: it may be written to until its tick is over.
             timers.replace(tick, recalls + left or [_unit(PLAIN | DELETE, *slot.last_done, 0)], now)
 
     # --- waiting
 
     def next_time(self) -> float:
-        """When there will be something to do, by the monotonic clock, ms; infinite when nothing waits."""
+        """When there will be something to do, by the monotonic clock, ms; infinite if nothing waits."""
         opened, timers, clock = self._parts.opened, self._parts.timers, self._parts.clock
         ahead = clock.read_time(0)
         times = [math.inf]

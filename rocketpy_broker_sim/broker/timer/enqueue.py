@@ -1,8 +1,8 @@
 """From the timer's topic into the wheel: the first half of the timer.
 
-Messages are taken in the order of the topic. One goes into its slot; one that is due already is delivered at once. How
-far that came is noted only behind what is written, so that a crash repeats a part of it and loses nothing. Plays the
-part of TimerEnqueueGetService and TimerEnqueuePutService.
+Messages are taken in the order of the topic. Each is put into its slot, or delivered at once if it is already due. The
+progress is noted only after the messages are written, so that a crash repeats some of the work and loses nothing. Plays
+the part of TimerEnqueueGetService and TimerEnqueuePutService.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Enqueue:
         delivery: Delivers those that are due.
 
     Attributes:
-        taken: How many have been taken since the start.
+        taken: The number of messages taken since the start.
     """
 
     def __init__(self, parts: TimerParts, delivery: Delivery) -> None:
@@ -50,21 +50,21 @@ class Enqueue:
         self._opened: list[Waiting] = []
         self._recalls: list[tuple[int, TimerRecord, TimerEntry]] = []
         self._counted: list[tuple[str, int]] = []
-        # For slots that had passed, until all is through that had: where messages of them went, and what recalls some.
+        # For slots that have passed, until the backlog is taken: where their messages went, and the recalls for them.
         self._late: dict[int, set[int]] = {}
         self._vain: dict[int, list[TimerRecord]] = {}
         self.taken = 0
 
     @property
     def behind(self) -> int:
-        """Messages of the topic that have not been taken."""
+        """The number of messages in the topic that have not been taken."""
         return max(0, self._parts.store.max_offset(TIMER_TOPIC, 0) - self._parts.timers.queue_offset)
 
     def take(self, most: int) -> bool:
-        """Take up to so many messages. False when nothing can be done now though some are there.
+        """Take up to `most` messages. Returns False if there are messages and none can be taken now.
 
         Raises:
-            StoreError: the disk refused; nothing that was not noted is lost.
+            StoreError: the disk refused; nothing is lost, because the progress was not noted.
         """
         parts = self._parts
         offset = parts.timers.queue_offset
@@ -73,20 +73,20 @@ class Enqueue:
         found = parts.store.get(TIMER_TOPIC, 0, offset, most, max_bytes=MOST_BYTES)
         if found.status is not GetMessageStatus.FOUND:
             if found.next_begin_offset > offset:
-                log.warning("the timer goes on at %d of its queue, not at %d", found.next_begin_offset, offset)
+                log.warning("the timer continues at offset %d of its queue, not at %d", found.next_begin_offset, offset)
                 parts.timers.take_up_to(found.next_begin_offset)
             return True
         parts.clock.note(_first_position(found.records))
         try:
             reached, is_through = self._take_all(found.records, offset)
         except BaseException:
-            self._gathered()  # nothing of it is noted: it is taken again
+            self._gathered()  # no progress is noted, so they are taken again
             raise
         self._finish(reached)
         return is_through
 
     def _take_all(self, records: bytes, offset: int) -> tuple[int, bool]:
-        """Take the messages of a read. Returns how far that went, and whether nothing stood in the way."""
+        """Take the messages of a read. Returns the offset reached, and whether all were taken."""
         reached = offset
         try:
             for record in timer_records(records):
@@ -95,12 +95,12 @@ class Enqueue:
                 reached = record.queue_offset + 1
         except MessageDecodeError as exc:
             if reached == offset:
-                log.error("the timer message at %d is damaged and left out: %s", offset, exc)
+                log.error("the timer message at %d is damaged and is skipped: %s", offset, exc)
                 reached += 1
         return reached, True
 
     def _forget_passed(self) -> None:
-        """Once all is through that was behind, nothing more can come for slots that had passed."""
+        """Forget slots that have passed, once the backlog is taken: nothing more can come for them."""
         parts = self._parts
         oldest = parts.timers.wheel.oldest()
         if not self.behind and (oldest is None or oldest >= parts.now_tick()):
@@ -110,10 +110,10 @@ class Enqueue:
     # --- one message
 
     def _take(self, record: TimerRecord) -> bool:
-        """Gather what becomes of a message, or deliver it; False when that cannot be done now."""
+        """Collect the entry of a message, or deliver the message. Returns False if that is not possible now."""
         slot = out_ms(record.properties)
         if slot is None:
-            log.error("a timer message that does not say when it is due is left out: %s", quote(str(record.properties)))
+            log.error("a timer message without a time of delivery is skipped: %s", quote(str(record.properties)))
             return True
         parts = self._parts
         now = parts.now_tick()
@@ -130,7 +130,7 @@ class Enqueue:
         if record.stored_ms >= slot and PropertyName.TIMER_ROLL_TIMES not in record.properties:
             self._deliver(record)
             return True
-        # It may have been recalled before its time: what recalls it stands behind it, and is looked for in this slot.
+        # It may have been recalled before its time: the recall comes after it, and is looked for in this slot.
         goal = now if parts.timers.wheel.get(tick) is None else tick
         if not self._add(record, goal, PLAIN, due, late=True):
             return False
@@ -141,7 +141,7 @@ class Enqueue:
         return True
 
     def _rolled(self, tick: int, now: int) -> tuple[int, bool]:
-        """The slot of a message, which is nearer when its own is beyond the window, and whether it is."""
+        """The slot of a message, and whether that is a nearer one because its own is beyond the window."""
         timers, window = self._parts.timers, self._parts.config.timer_roll_window_slot
         most = timers.furthest // timers.precision
         if not 2 <= window <= most:
@@ -152,7 +152,7 @@ class Enqueue:
         return now + (window // 2 if beyond < window // 3 else window), True
 
     def _add(self, record: TimerRecord, tick: int, kind: int, due: float, *, late: bool = False) -> bool:
-        """Gather a message for a slot."""
+        """Collect the entry of a message for a slot."""
         parts = self._parts
         if not parts.timers.wheel.has_room(tick):
             return False
@@ -170,7 +170,7 @@ class Enqueue:
         return Waiting(due, opened.number(), tick, kind | more, written, position, size, topic_hash)
 
     def _recall(self, record: TimerRecord, tick: int, now: int, *, rolls: bool) -> bool:
-        """Gather what recalls a message for the slot of that, wherever the clocks have put it."""
+        """Collect a recall for every slot in which its message may be, depending on the clocks."""
         parts = self._parts
         kind = PLAIN | DELETE | (ROLL if rolls else 0)
         ticks = {tick}
@@ -190,14 +190,14 @@ class Enqueue:
         return True
 
     def _put_recall(self, record: TimerRecord, tick: int, kind: int) -> None:
-        """Gather what recalls a message for one slot."""
+        """Collect a recall for one slot."""
         entry = TimerEntry(tick, kind, record.position, record.size, string_hash(record.topic))
         self._entries.append(entry)
         if tick in self._parts.opened.slots and not kind & ROLL:
             self._recalls.append((tick, record, entry))
 
     def _deliver(self, record: TimerRecord) -> None:
-        """Deliver a message whose slot has passed, when all before it is noted."""
+        """Deliver a message whose slot has passed, after noting the progress before it."""
         self._finish(record.queue_offset)
         outcome = self._delivery.prepare(record.position, record.size, NEVER_ENQUEUED)
         _, failure = self._delivery.put_all([outcome])
@@ -210,7 +210,7 @@ class Enqueue:
     # --- all that was gathered
 
     def _finish(self, reached: int) -> None:
-        """Write what was gathered, and note how far that is."""
+        """Write the collected entries, and note the progress."""
         parts = self._parts
         entries, opened, recalls, counted = self._gathered()
         if entries:
@@ -229,12 +229,12 @@ class Enqueue:
     def _gathered(
         self,
     ) -> tuple[list[TimerEntry], list[Waiting], list[tuple[int, TimerRecord, TimerEntry]], list[tuple[str, int]]]:
-        """Take over what was gathered."""
+        """Add the collected entries to the open slots."""
         found = self._entries, self._opened, self._recalls, self._counted
         self._entries, self._opened, self._recalls, self._counted = [], [], [], []
         return found
 
 
 def _first_position(records: bytes) -> int:
-    """Where the first record of a read stands."""
+    """The position of the first record of a read."""
     return int.from_bytes(records[28:36])

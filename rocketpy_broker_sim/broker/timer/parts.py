@@ -1,4 +1,4 @@
-"""What the halves of the timer share: where messages wait, by which clock, and who counts them."""
+"""TimerParts: what the two halves of the timer share, such as store, wheel, clock and counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["TimerParts"]
 
 _APART_MS: Final = 20
-"""How far stored times and the wall clock may seem apart when they are not: the two are compared by a third."""
+"""How far apart stored times and the wall clock may seem although they agree: a third clock compares the two."""
 
 
 class TimerParts(NamedTuple):
@@ -30,9 +30,9 @@ class TimerParts(NamedTuple):
         config: The settings.
         store: Where messages wait, and where they go.
         timers: Wheel and log.
-        opened: The slots whose time has come or is about to.
-        clock: Says when.
-        metrics: Counts what waits, by topic.
+        opened: The slots whose time has come, or comes soon.
+        clock: The clock of the timer.
+        metrics: Counts of waiting messages, by topic.
         commit: Writes what was put and lets consumers see it; raises StoreError.
     """
 
@@ -45,11 +45,11 @@ class TimerParts(NamedTuple):
     commit: Callable[[], None]
 
     def now_tick(self) -> int:
-        """The tick that is now."""
+        """The current tick."""
         return self.timers.tick_of(self.clock.now_ms())
 
     def due(self, record: TimerRecord, slot_ms: int) -> float:
-        """When the monotonic clock is at the time at which a message is due, ms.
+        """The monotonic time at which a message is due, ms.
 
         Args:
             record: the message.
@@ -57,12 +57,12 @@ class TimerParts(NamedTuple):
         """
         stored, waited = float(record.stored_ms), self.store.clock.waited_ms(record.position, record.stored_ms)
         if waited is not None:
-            # Its delay began by the wall clock, which stored times do not follow when it was set back.
+            # The delay began by the wall clock, which stored times do not follow if it is set back.
             wall = self.clock.elapsed() - waited - self.clock.due(record.position, 0)
             stored = stored if abs(wall - stored) < _APART_MS else wall + _APART_MS
         moment = exact_ms(record.properties, math.ceil(stored), slot_ms, self.timers.precision)
         return self.clock.due(record.position, moment)
 
     def slot_due(self, tick: int) -> float:
-        """When the monotonic clock is at the beginning of a tick, ms."""
+        """The monotonic time at which a tick begins, ms."""
         return tick * self.timers.precision - self.clock.read_time(0)

@@ -17,11 +17,11 @@ class TimerRecord(NamedTuple):
     """A record of the timer's topic.
 
     Attributes:
-        position: Where it stands in the commit log.
-        size: Bytes of it.
-        queue_offset: Where it stands in the timer's queue.
+        position: Its position in the commit log.
+        size: Its size in bytes.
+        queue_offset: Its offset in the timer's queue.
         stored_ms: When it was stored.
-        properties: Those of the message.
+        properties: The properties of the message.
     """
 
     position: int
@@ -32,7 +32,7 @@ class TimerRecord(NamedTuple):
 
     @property
     def topic(self) -> str:
-        """The topic that the message is for."""
+        """The topic to which the message will be delivered."""
         return self.properties.get(PropertyName.REAL_TOPIC, "")
 
 
@@ -40,7 +40,7 @@ def timer_records(data: bytes) -> Iterator[TimerRecord]:
     """The records of a read, one by one.
 
     Raises:
-        MessageDecodeError: a record is damaged; those before it have been given.
+        MessageDecodeError: a record is damaged; those before it have been yielded.
     """
     at = 0
     while at < len(data):

@@ -1,6 +1,6 @@
-"""The timer: one task that takes messages into the wheel and delivers them when they are due, and one that flushes.
+"""The timer: one task takes messages into the wheel and delivers them when they are due, another one flushes.
 
-While nothing waits, neither runs. Plays the part of TimerMessageStore, whose threads these are.
+While nothing waits, both sleep. Plays the part of TimerMessageStore and its threads.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["TimerService"]
 log = get_logger(__name__)
 
 BATCH: Final = 64
-"""Messages that are taken, or delivered, before others have their turn."""
+"""Messages that are taken, or delivered, before other tasks have their turn."""
 _FIRST_RETRY: Final = 0.1
 _LAST_RETRY: Final = 10.0
 _STOPPED: Final = 1.0
-"""Seconds after which it is looked whether the timer, stopped by a setting, may go on."""
+"""Seconds between checks whether a timer that a setting has stopped may continue."""
 _CLEAN_EVERY: Final = 30.0
-"""Seconds between looks for files of the timer log that may go."""
+"""Seconds between checks for files of the timer log that are no longer needed."""
 
 
 class TimerService:
@@ -68,7 +68,7 @@ class TimerService:
     # --- moving messages -------------------------------------------------------------------------------
 
     async def serve(self) -> None:
-        """Take and deliver, until cancelled."""
+        """Take and deliver messages, until cancelled."""
         self._started = trio.current_time()
         self._rates = Rate(self._started), Rate(self._started)
         while True:
@@ -78,17 +78,17 @@ class TimerService:
                 await self._arrived.wait()
 
     def on_arrival(self) -> None:
-        """New messages wait in the timer's topic."""
+        """Wake the service, because new messages are in the timer's topic."""
         self._arrived.set()
 
     def _step(self) -> float:
-        """Do a little of all that is to be done. Returns the seconds until there is more to do."""
+        """Do a small part of all pending work. Returns the seconds until there is more to do."""
         before = self.enqueue.taken, self.dequeue.delivered
         try:
             pause = self._move()
             self._retry = _FIRST_RETRY
         except StoreError as exc:
-            log.error("the timer is stuck, trying on: %s", exc)
+            log.error("the timer cannot continue, trying again: %s", exc)
             self._retry, pause = min(self._retry * 2, _LAST_RETRY), self._retry
         self._count(*before)
         if self._parts.timers.is_stale:
@@ -110,7 +110,7 @@ class TimerService:
         return pause if is_taking and is_giving else min(pause, _STOPPED)
 
     def _give(self, *, in_order: bool) -> float:
-        """Open slots, and deliver what is due. Returns the seconds until there is more to do."""
+        """Open slots, and deliver messages that are due. Returns the seconds until there is more to do."""
         has_more = self.dequeue.open_due()
         if self.dequeue.deliver_due(BATCH, in_order=in_order) or has_more:
             return 0.0
@@ -126,7 +126,7 @@ class TimerService:
                     rate.add(now, more)
 
     def rates(self) -> tuple[float, float]:
-        """Messages a second that were lately taken, and delivered."""
+        """Messages taken and delivered a second, lately."""
         if self._rates is None:
             return 0.0, 0.0
         now = trio.current_time()
@@ -135,7 +135,7 @@ class TimerService:
     # --- the disk ----------------------------------------------------------------------------------------
 
     async def serve_flush(self) -> None:
-        """Bring to the disk how far the timer is, some time after it has changed, until cancelled."""
+        """Flush the progress of the timer some time after it has changed, until cancelled."""
         while True:
             await self._stale.wait()
             await trio.sleep(self._parts.config.timer_flush_interval_ms / 1000)
@@ -144,11 +144,11 @@ class TimerService:
                 await self.save()
                 await self._clean()
             except StoreError as exc:
-                log.error("how far the timer is is not on the disk, trying on: %s", exc)
+                log.error("the progress of the timer cannot be written, trying again: %s", exc)
                 self._stale.set()
 
     async def save(self) -> None:
-        """Bring to the disk how far the timer is, after the messages that it has put.
+        """Flush the progress of the timer, after the messages that it has put.
 
         Raises:
             StoreError: the disk refused.
@@ -169,7 +169,7 @@ class TimerService:
                 raise
 
     async def _clean(self) -> None:
-        """Delete a file of the timer log that nothing needs any more."""
+        """Delete a file of the timer log that is no longer needed."""
         now = trio.current_time()
         if now - self._cleaned < _CLEAN_EVERY:
             return
@@ -179,7 +179,7 @@ class TimerService:
             await run_blocking(self._parts.timers.delete_file, file)
 
     async def leave(self) -> None:
-        """The last flush: the wheel has nothing afterwards that was delivered.
+        """Flush for the last time, after removing delivered messages from the wheel.
 
         Raises:
             StoreError: the disk refused; some messages are delivered again after the next start.
@@ -191,7 +191,7 @@ class TimerService:
         await self.save()
 
     def _mark_newest(self) -> None:
-        """Let the log end with the message that was taken last: a broker of Apache's goes on behind that one."""
+        """Make the log end with the message that was taken last, because Apache's broker continues after that one."""
         parts = self._parts
         unit, offset = parts.timers.last_unit(), parts.timers.queue_offset
         if unit is None or not offset:

@@ -1,6 +1,6 @@
-"""The stage of the put pipeline that lets messages with a moment of their own wait in the timer's topic.
+"""The stage of the put pipeline that puts messages with a time of delivery into the timer's topic.
 
-Plays the part of handleScheduleMessage and transformTimerMessage in HookUtils, as far as they are about the timer.
+Plays the timer part of handleScheduleMessage and transformTimerMessage in HookUtils.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _OFF = "accurate timer message is not enabled here (timerWheelEnable=false): sen
 
 
 class TimerStage:
-    """Puts messages with a moment of their own aside.
+    """Puts messages with a time of delivery into the timer's topic.
 
     Args:
         config: the settings of the store.
-        count_in: how many messages wait in the slot that begins at a time, ms.
-        refusal: code and words of why there may be no queue that a message will be delivered to, None when there may.
+        count_in: returns the number of messages in the slot that begins at a time, ms.
+        refusal: returns code and remark if the queue for the delivery cannot be made; None if it can.
     """
 
     watches = frozenset(TIMER_PROPERTIES)
@@ -48,9 +48,9 @@ class TimerStage:
         self._refusal = refusal
 
     def take(self, puts: Sequence[Put]) -> None:
-        """Put aside what asks for a moment that has not come.
+        """Put messages into the timer's topic whose time of delivery has not come.
 
-        A delay level takes precedence; what was in the timer before, and halves of transactions, go on as they are.
+        A delay level takes precedence. Messages that were in the timer before, and half messages, pass unchanged.
         """
         for put in puts:
             message, properties = put.message, put.properties
@@ -62,20 +62,20 @@ class TimerStage:
                 put.refusal = self._take(message, properties)
 
     def refusal(self, properties: dict[str, str]) -> tuple[int, str] | None:
-        """Why no message can wait for the time that these properties ask for; None if one can, or need not wait."""
+        """Returns the refusal of a message with these properties whose time the timer does not accept; None without."""
         if self.watches.isdisjoint(properties) or (delay_level(properties) or 0) > 0:
             return None
         return self._moment(properties, wall_ms())[1]
 
     def _take(self, message: IncomingMessage, properties: dict[str, str]) -> tuple[int, str] | None:
-        """Put one message aside, unless its moment has come. Returns why it may not be."""
+        """Put one message into the timer's topic, unless its time has come. Returns the refusal, None without one."""
         now = wall_ms()
         moment, refusal = self._moment(properties, now)
         if refusal is not None or moment is None:
             return refusal
         if moment <= now:
             if PropertyName.TIMER_DEL_UNIQUE_KEY in properties:
-                return ResponseCode.MESSAGE_ILLEGAL, "the message that would be recalled is due already"
+                return ResponseCode.MESSAGE_ILLEGAL, "the message to be recalled is already due"
             return None
         slot = slot_ms(moment, self._config.timer_precision_ms)
         refusal = self._congestion(slot) or self._refusal(message)
@@ -84,7 +84,7 @@ class TimerStage:
         return refusal
 
     def _moment(self, properties: dict[str, str], now: int) -> tuple[int | None, tuple[int, str] | None]:
-        """The time that properties ask for, in ms since 1970, None for none; and why no message can wait for it."""
+        """The time that properties ask for, in ms since 1970, None for none; and the refusal, None without one."""
         config = self._config
         if not config.timer_wheel_enable:
             return None, (ResponseCode.SYSTEM_ERROR, _OFF)
@@ -99,7 +99,7 @@ class TimerStage:
         return moment, None
 
     def _congestion(self, slot: int) -> tuple[int, str] | None:
-        """Why a slot takes no more messages: the more it has beyond the limit, the more of them are refused."""
+        """Returns the refusal of a full slot: the further it is beyond the limit, the more messages are refused."""
         limit, count = self._config.timer_congest_num_each_slot, self._count_in(slot)
         if count <= limit:
             return None
@@ -110,7 +110,7 @@ class TimerStage:
 
 
 def _put_aside(message: IncomingMessage, properties: dict[str, str], slot: int) -> None:
-    """Turn a message into one that waits in the timer's topic. Its properties say where it was meant to go."""
+    """Redirect a message to the timer's topic. Its properties keep its real topic and queue."""
     properties[PropertyName.TIMER_OUT_MS] = str(slot)
     properties[PropertyName.REAL_TOPIC] = message.topic
     properties[PropertyName.REAL_QUEUE_ID] = str(message.queue_id)

@@ -1,7 +1,7 @@
-"""What messages say of when they are due. Pure.
+"""The times of delivery in messages. Pure.
 
-A message asks for a delay in seconds or in milliseconds, or for a moment. Its slot is the tick before that moment, as
-with Apache's broker, and stands in TIMER_OUT_MS; the moment itself lies in the tick after the beginning of the slot.
+A message asks for a delay, in seconds or milliseconds, or for a time. Its slot is the tick before that time, as with
+Apache's broker, and is kept in TIMER_OUT_MS; the time itself lies within the tick that begins with the slot.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _number(text: str) -> int:
     """A number as Java reads it.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a number.
     """
     if _NUMBER.fullmatch(text) is None or not -_LONG <= int(text) < _LONG:
         raise ValueError(f"{text:.20} is not a number")
@@ -30,10 +30,10 @@ def _number(text: str) -> int:
 
 
 def asked_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
-    """The moment that a message asks for, ms since 1970; None when it asks for none.
+    """The time that a message asks for, ms since 1970; None if it asks for none.
 
     Raises:
-        ValueError: what stands there is no number.
+        ValueError: the property is not a number.
     """
     for name, unit in _DELAYS:
         if name in properties:
@@ -43,12 +43,12 @@ def asked_ms(properties: Mapping[str, str], now_ms: int) -> int | None:
 
 
 def slot_ms(moment: int, precision: int) -> int:
-    """The beginning of the slot of a moment: of the tick that it is in, or that ends with it."""
+    """The beginning of the slot of a time: of the tick that it is in, or that ends with it."""
     return (moment - 1) // precision * precision
 
 
 def out_ms(properties: Mapping[str, str]) -> int | None:
-    """The beginning of the slot of a message in the timer's topic; None when it does not say."""
+    """The beginning of the slot of a message in the timer's topic; None if the message has none."""
     try:
         found = _number(properties[PropertyName.TIMER_OUT_MS])
     except (KeyError, ValueError):
@@ -57,11 +57,11 @@ def out_ms(properties: Mapping[str, str]) -> int | None:
 
 
 def exact_ms(properties: Mapping[str, str], stored_ms: int, slot: int, precision: int) -> int:
-    """The moment at which a message is due: never before it, and at most a tick behind the beginning of its slot.
+    """The exact time at which a message is due: at most a tick after the beginning of its slot.
 
     Args:
-        properties: Those of the message.
-        stored_ms: When it was stored, so no earlier than when its delay began.
+        properties: The properties of the message.
+        stored_ms: When it was stored, which is not earlier than when its delay began.
         slot: The beginning of its slot.
         precision: Milliseconds of a tick.
     """
@@ -73,5 +73,5 @@ def exact_ms(properties: Mapping[str, str], stored_ms: int, slot: int, precision
 
 
 def delete_key(topic: str, unique_key: str) -> str:
-    """How a message that recalls another names it."""
+    """The key by which a recall names its message."""
     return f"{topic}+{unique_key}"

@@ -1,6 +1,6 @@
-"""What is about to be delivered: the slots of this second and the next, opened, with their messages in order. Pure.
+"""Messages that are delivered soon: the open slots of this second and the next, with their messages in order. Pure.
 
-A slot is opened a little before its time and closed after it; meanwhile what is added to it comes here too.
+A slot is opened shortly before its time and closed after it; messages that are added to it meanwhile are kept here too.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class Waiting(NamedTuple):
 
     Attributes:
         due: When it is delivered, by the monotonic clock, ms.
-        number: Tells apart those that are due at once; the first one that came is the first.
+        number: Orders messages that are due at the same time by their arrival.
         tick: Its slot.
-        kind: As its unit says; with LATE where what recalls it may still stand in the timer's topic.
+        kind: As in its unit; with LATE if a recall of it may still be in the timer's topic.
         written_ms: When it was put into the slot; in its properties afterwards.
-        position: Where its record stands.
+        position: The position of its record.
         size: Bytes of the record.
-        topic_hash: Of the topic that it is for.
+        topic_hash: The hash of its topic.
     """
 
     due: float
@@ -39,17 +39,18 @@ class Waiting(NamedTuple):
 
 
 class OpenSlot:
-    """A slot whose time has come or is about to.
+    """A slot whose time has come, or comes soon.
 
     Attributes:
-        left: Messages that are still to be delivered.
-        is_read: Whether all of it is in memory; nothing of it is delivered before.
-        early: Messages that came while it was read.
-        recalled: What messages of it are recalled, with the topic that each is for.
-        found: Which of those were found and left out.
-        recalls: The messages that recall: position, size and topic hash of each.
-        last_done: Position and size of the message that was dealt with last; None when none was.
-        barrier: The end of the timer's queue when its time came: what recalls one of it stands before. None before.
+        left: The number of messages still to be delivered.
+        is_read: Whether all of it is in memory; no message is delivered before that.
+        early: Messages that arrived while it was being read.
+        recalled: The keys of recalled messages, with their topics.
+        found: The keys of recalled messages that were found and skipped.
+        recalls: The recalls: position, size and topic hash of each.
+        last_done: Position and size of the last message that is done; None if there is none.
+        barrier: The end of the timer's queue when the time of the slot came; recalls of its messages are before it.
+            None until then.
     """
 
     __slots__ = ("barrier", "early", "found", "is_read", "last_done", "left", "recalled", "recalls")
@@ -66,11 +67,11 @@ class OpenSlot:
 
 
 class OpenSlots:
-    """All open slots, and the messages in them by when they are due.
+    """All open slots, and their messages in the order in which they are due.
 
     Attributes:
-        slots: By tick.
-        complete: The ticks of slots of which nothing is left, for now.
+        slots: The open slots, by tick.
+        complete: The ticks of slots that have no messages left, for now.
     """
 
     def __init__(self) -> None:
@@ -80,7 +81,7 @@ class OpenSlots:
         self._numbers = count()
 
     def __len__(self) -> int:
-        """How many messages there are."""
+        """The number of messages."""
         return len(self._heap)
 
     def number(self) -> int:
@@ -93,7 +94,7 @@ class OpenSlots:
         return slot
 
     def add(self, waiting: Waiting) -> None:
-        """A message of an open slot."""
+        """Add a message of an open slot."""
         slot = self.slots[waiting.tick]
         slot.left += 1
         self.complete.discard(waiting.tick)
@@ -103,7 +104,7 @@ class OpenSlots:
             slot.early.append(waiting)
 
     def finish_reading(self, tick: int) -> None:
-        """All of a slot is there: its messages may be delivered."""
+        """Allow the messages of a slot to be delivered, because all of them are in memory."""
         slot = self.slots[tick]
         slot.is_read = True
         for waiting in slot.early:
@@ -113,19 +114,19 @@ class OpenSlots:
             self.complete.add(tick)
 
     def first_due(self) -> float | None:
-        """When the first message of all is due; None without one."""
+        """When the first message of all is due; None if there is none."""
         return self._heap[0].due if self._heap else None
 
     def take_due(self, now: float) -> Waiting | None:
-        """Take the first message, when it is due."""
+        """Take the first message if it is due."""
         return heapq.heappop(self._heap) if self._heap and self._heap[0].due <= now else None
 
     def put_back(self, waiting: Waiting) -> None:
-        """A message that was taken could not be delivered."""
+        """Put back a message that could not be delivered."""
         heapq.heappush(self._heap, waiting)
 
     def done(self, waiting: Waiting) -> None:
-        """A message that was taken is dealt with."""
+        """Count a message that was taken as done."""
         slot = self.slots[waiting.tick]
         slot.left -= 1
         slot.last_done = waiting.position, waiting.size
@@ -133,10 +134,10 @@ class OpenSlots:
             self.complete.add(waiting.tick)
 
     def close(self, tick: int) -> OpenSlot:
-        """Close a slot of which nothing is left."""
+        """Close a slot that has no messages left."""
         self.complete.discard(tick)
         return self.slots.pop(tick)
 
     def left_of(self, tick: int) -> list[Waiting]:
-        """The messages of a slot that are still to be delivered, in their order."""
+        """The messages of a slot that are still to be delivered, in order."""
         return sorted(waiting for waiting in self._heap if waiting.tick == tick)

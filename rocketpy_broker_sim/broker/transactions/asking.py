@@ -1,6 +1,6 @@
-"""Asking producers how a transaction ended: CHECK_TRANSACTION_STATE, to one live client of the group, in turn.
+"""Asking producers how a transaction has ended: CHECK_TRANSACTION_STATE, sent to the live clients of a group in turn.
 
-Nobody waits for an answer: the client ends the transaction, or the next check asks another one. Plays the part of
+The request is one-way: the client ends the transaction, or the next check asks another client. Plays the part of
 sendCheckMessage in AbstractTransactionalMessageCheckListener, and of Broker2Client.
 """
 
@@ -36,9 +36,9 @@ class Asking:
     """Asks the producers of one broker.
 
     Args:
-        broker_name: what it is called.
-        producers: those that are connected.
-        ledger: counts the questions.
+        broker_name: the name of the broker.
+        producers: the connected producers.
+        ledger: counts the checks.
     """
 
     def __init__(self, broker_name: str, producers: ProducerTable, ledger: Ledger) -> None:
@@ -48,17 +48,19 @@ class Asking:
         self._seldom = Seldom(log, clock=trio.current_time)
 
     def ask(self, asked: Asked) -> None:
-        """Ask one client of the group that reads what it is sent."""
+        """Ask one client of the group, skipping those that do not read what they are sent."""
         group, _ = transaction_key(asked.record.properties)
         client = self._producers.next_live(group)
         if client is None:
             self._ledger.nobody_to_ask += 1
-            self._seldom.warning(group, "no producer of the group %.256r can be asked about its transactions", group)
+            self._seldom.warning(
+                group, "no producer of the group %.256r is connected that could be asked about its transactions", group
+            )
             return
         try:
             cast("Connection", client.channel).send_oneway(check_command(asked, self._broker_name))
         except LocalProtocolError as exc:
-            log.error("the half message at %d cannot be shown to its producer: %s", asked.copy.queue_offset, exc)
+            log.error("the half message at %d cannot be sent to a producer: %s", asked.copy.queue_offset, exc)
         except RocketMQError as exc:
             self._ledger.nobody_to_ask += 1
             log.info("%s cannot be asked about a transaction: %s", client, exc)
@@ -67,7 +69,7 @@ class Asking:
 
 
 def check_command(asked: Asked, broker_name: str) -> RemotingCommand:
-    """The question about a copy: its place, and the message as its producer knows it, in the layout of a record.
+    """The request about a copy: its place, and the message with its real topic, in the layout of a record.
 
     Raises:
         LocalProtocolError: it does not fit the layout.

@@ -1,11 +1,12 @@
-"""CheckService: asks producers about transactions that have not ended, and sets aside those that never do.
+"""CheckService: asks producers about transactions that have not ended, and discards those that never end.
 
-At every interval it goes through the half messages that are open. One that has waited for long enough is put into the
-half topic once more, with one check more to its count, and one live producer of its group is asked about that copy.
-One whose producer does not want to be asked yet is put there again too, so that it does not hold up the others. After
-so many checks it goes to a topic of its own. What has been decided is on the disk before a producer hears of it, and
-before it is noted how far the service is: a power loss makes it ask again, and never lose a transaction. Plays the part
-of TransactionalMessageCheckService, AbstractTransactionalMessageCheckListener, and TransactionalMessageServiceImpl.
+At every interval, the service goes through the open half messages. A half message that is old enough is copied to the
+end of the half topic, with its number of checks increased, and a live producer of its group is asked about the copy. If
+the message asks for a later first check, it is copied too, so that it does not hold up the others. After
+`transactionCheckMax` checks it is discarded: it goes to a topic of its own. Copies are on the disk before a producer is
+asked and before the progress is noted, so that after a power loss the service may ask again, but loses no transaction.
+Plays the part of TransactionalMessageCheckService, AbstractTransactionalMessageCheckListener, and
+TransactionalMessageServiceImpl.
 """
 
 from __future__ import annotations
@@ -51,20 +52,20 @@ __all__ = ["Asked", "CheckService"]
 log = get_logger(__name__)
 
 A_STEP = 8
-"""Half messages that are looked at in one step; what that puts is written with it."""
+"""Half messages that are examined in one step; what the step puts is written at its end."""
 A_STRETCH = 256
-"""Questions that are gathered before the disk is waited for."""
+"""Checks that are collected before waiting for the disk."""
 _BYTES_A_STRETCH = 4 * 1024 * 1024
 _HOUR_MS = 3_600_000
 _NEVER_STORABLE = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class Asked(NamedTuple):
-    """A half message whose producer is to be asked.
+    """A half message whose producer will be asked.
 
     Attributes:
-        record: As it was read; its properties are those of the copy.
-        copy: Where the copy stands.
+        record: The record that was read; its properties are those of the copy.
+        copy: The place of the copy.
     """
 
     record: StoredRecord
@@ -72,29 +73,29 @@ class Asked(NamedTuple):
 
 
 class _Then(enum.Enum):
-    """What is to be done with a half message."""
+    """What to do with a half message."""
 
     WAIT = enum.auto()
-    """It has not waited for long enough, and those behind it are younger."""
+    """It is not old enough, and those after it are younger."""
     PASS = enum.auto()
-    """Its producer does not want to be asked yet."""
+    """It asks for a later first check."""
     CHECK = enum.auto()
     DISCARD = enum.auto()
 
 
 class CheckService:
-    """Looks at the half messages of one broker.
+    """Checks the half messages of one broker.
 
     Args:
         config: the settings.
-        store: where they are.
-        topics: where the topic is made for those that are set aside.
-        ledger: what is known of transactions.
-        place: gives a message its place.
+        store: has the half messages.
+        topics: gets the topic of discarded ones.
+        ledger: the state of transactions.
+        place: puts a message.
         commit: writes what was put; raises StoreError.
-        flush: returns when the disk has all of it.
+        flush: returns when the disk has the log.
         ask: asks a producer.
-        note: notes how far this is, to be written.
+        note: notes the progress, to be written.
     """
 
     def __init__(
@@ -123,19 +124,19 @@ class CheckService:
         self._seldom = Seldom(log, clock=trio.current_time)
 
     async def serve(self) -> None:
-        """Look through them at every interval, until cancelled."""
+        """Check at every interval, until cancelled."""
         try:
             await in_slices(self.find_copies())
         except StoreError as exc:
-            log.error("copies of half messages cannot be looked for: %s", exc)
+            log.error("half messages cannot be searched for copies: %s", exc)
         while True:
             await trio.sleep(max(1, self._config.transaction_check_interval) / 1000)
             await self.check()
 
     def find_copies(self) -> Generator[None, None, None]:
-        """After a start: of a transaction with several half messages in the window, only the last copy stands.
+        """After a start, keep only the last copy of each transaction open.
 
-        The broker may have died after it had written a copy, and before it had noted that.
+        The broker may have crashed after it had written a copy, but before it had noted that.
         """
         window, offset = self._ledger.window, self._ledger.window.base
         end = self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
@@ -157,7 +158,7 @@ class CheckService:
             yield
 
     async def check(self) -> None:
-        """Look through all that are there now. What the disk refuses is left for the next time."""
+        """Check all current half messages. If the disk refuses, the next check continues."""
         end = self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
         self._ledger.window.advance(min(end, self._store.min_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)))
         try:
@@ -171,7 +172,7 @@ class CheckService:
                     self._note()
                     self._noted = self._ledger.window.base
         except StoreError as exc:
-            self._seldom.error("stuck", "transactions are not looked at for now, trying on: %s", exc)
+            self._seldom.error("stuck", "transactions cannot be checked now, trying again: %s", exc)
 
     def _put_questions(self, asked: list[Asked]) -> Generator[None, None, None]:
         for each in asked:
@@ -180,12 +181,12 @@ class CheckService:
             yield
 
     def _stretch(self, end: int, asked: list[Asked]) -> Generator[None, None, bool]:
-        """Go on with the open ones before `end`. Returns whether that is all that there is to do now."""
+        """Continue with the open half messages before `end`. Returns whether all of them are done for now."""
         window, size = self._ledger.window, 0
         while True:
             offset = window.next_open(window.base)
             if self._ledger.is_unsure:
-                self._commit()  # nothing is passed that the disk may refuse yet
+                self._commit()  # do not advance beyond anything that the disk may still refuse
                 offset = window.next_open(window.base)
             window.advance(min(offset, end))
             if offset >= end:
@@ -199,10 +200,10 @@ class CheckService:
                 return False
 
     def _step(self, offset: int, end: int, asked: list[Asked]) -> bool:
-        """Deal with some from an open one on; whether to go on behind them.
+        """Check some half messages, from an open one on. Returns whether to continue after them.
 
         Raises:
-            StoreError: the disk refused; what was decided here is taken back.
+            StoreError: the disk refused; what was decided here is undone.
         """
         window, found = self._ledger.window, list[Asked]()
         goes_on, following = True, offset
@@ -216,7 +217,7 @@ class CheckService:
                 goes_on = False
                 break
         if following == offset:
-            log.error("the half message at %d is not there or damaged, and is left out", offset)
+            log.error("the half message at %d is missing or damaged, and is skipped", offset)
             window.mark(offset, Mark.GONE)
         if self._ledger.is_unsure:
             self._commit()
@@ -226,7 +227,7 @@ class CheckService:
     # --- one half message ----------------------------------------------------------------------------------
 
     def _deal_with(self, record: StoredRecord, asked: list[Asked]) -> bool:
-        """Put what is to be put for one; False when those behind it are not to be looked at now."""
+        """Put the copy of a half message, or discard it. Returns False if those after it must not be checked now."""
         then = self._then(record)
         if then is _Then.WAIT:
             return False
@@ -248,7 +249,7 @@ class CheckService:
         return True
 
     def _discard(self, record: StoredRecord, key: Key, topic: str) -> bool:
-        """Set one aside; False when the store does not take it now."""
+        """Discard a half message. Returns False if the store does not take it now."""
         if TRANSACTION_DISCARD_TOPIC not in self._topics:
             self._topics.adopt(TopicConfig(topic_name=TRANSACTION_DISCARD_TOPIC, read_queue_nums=1, write_queue_nums=1))
         message = discarded(record)
@@ -257,7 +258,7 @@ class CheckService:
         if result.status not in _NEVER_STORABLE and not self._is_taken(result):
             return False
         log.error(
-            "a transaction of group %.256r for %.256r has not ended after %d checks, and is set aside in %s (%s)",
+            "a transaction of group %.256r for %.256r has not ended after %d checks, and is moved to %s (%s)",
             key[0],
             topic,
             check_times(record.properties),
@@ -268,10 +269,14 @@ class CheckService:
         return True
 
     def _is_taken(self, result: PutMessageResult) -> bool:
-        """Whether the store has taken a message; it may not for now."""
+        """Whether the store has taken a message; if not, log it."""
         if result.status is PutMessageStatus.PUT_OK:
             return True
-        self._seldom.warning("refused", "half messages wait, the store takes none now: %s", result.status.name)
+        self._seldom.warning(
+            "refused",
+            "half messages cannot be checked, because the store takes no messages now: %s",
+            result.status.name,
+        )
         return False
 
     def _then(self, record: StoredRecord) -> _Then:
@@ -287,9 +292,9 @@ class CheckService:
         return _Then.WAIT if waited < config.transaction_time_out else _Then.CHECK
 
     def _waited(self, record: StoredRecord) -> float:
-        """How long ago it was stored, ms; of a copy that only lets others by, its first half message.
+        """How long ago a half message was stored, ms; for a copy made before the first check, its first half message.
 
-        The clocks of producers are not asked: some are hours wrong.
+        The times of producers do not count, because their clocks may be hours wrong.
         """
         first, clock = first_offset(record.properties), self._store.clock
         if first is not None:

@@ -1,8 +1,8 @@
-"""Half messages: what a message of a transaction is stored as until its producer says how the transaction ended.
+"""Half messages: the form in which a message of a transaction is stored until the transaction has ended.
 
-It waits in the half topic with where it was meant to go among its properties. What becomes of it is made of the stored
-record: the message for its topic, a copy of itself that is asked about, or one that is set aside. The copies keep body,
-flags and birth, and REAL_TOPIC, REAL_QID, TRAN_MSG and PGROUP stay, as with Apache's broker. Plays the part of
+A half message is in the half topic, with its real topic and queue among its properties. The stored record is the source
+of what follows: the message for the real topic, a copy for a check, or a discarded message. These keep body, flags and
+birth, and the properties REAL_TOPIC, REAL_QID, TRAN_MSG and PGROUP, as with Apache's broker. Plays the part of
 TransactionalMessageBridge.
 """
 
@@ -47,15 +47,15 @@ __all__ = [
 ]
 
 HALF_QUEUE = 0
-"""The half topic has one queue, and so has the topic that tells which half messages have ended."""
+"""The only queue of the half topic, and of the op topic."""
 _LONGEST_NUMBER = 18
-"""Digits of a number in a property that is looked at."""
+"""The largest number of digits of a number in a property."""
 
 
 def is_half(properties: dict[str, str], topic: str, reconsume_times: int) -> bool:
-    """Whether a message that is sent is the first half of a transaction.
+    """Whether a message that is sent is a half message.
 
-    Clients before 4.6.1 send a committed message that could not be consumed with the properties that it had.
+    Clients before 4.6.1 send back a committed message that could not be consumed with all of its properties.
     """
     if properties.get(PropertyName.TRANSACTION_PREPARED, "").lower() != "true":
         return False
@@ -65,12 +65,12 @@ def is_half(properties: dict[str, str], topic: str, reconsume_times: int) -> boo
 
 
 class HalfStage:
-    """The stage of the put pipeline that lets half messages wait in the half topic.
+    """The stage of the put pipeline that puts half messages into the half topic.
 
     Args:
-        refusal: code and words of why there may be no queue that a message will be committed to, None when there may.
-        time_refusal: the same for the time of delivery that a message asks for, by its properties. It waits for that
-            once it is committed, and a commit would be refused again and again.
+        refusal: returns code and remark if the queue for the commit cannot be made; None if it can.
+        time_refusal: returns the same if the timer does not accept the time of delivery in the properties. Otherwise
+            each commit would be refused, because the timer begins then.
     """
 
     watches = frozenset({PropertyName.TRANSACTION_PREPARED})
@@ -84,7 +84,7 @@ class HalfStage:
         self._time_refusal = time_refusal
 
     def take(self, puts: Sequence[Put]) -> None:
-        """Send half messages to the half topic. What a service puts is none, whatever it was before."""
+        """Redirect half messages to the half topic. A message that a service puts is never one."""
         for put in puts:
             message, properties = put.message, put.properties
             if put.sent is None or message is None or properties is None:
@@ -92,7 +92,7 @@ class HalfStage:
             if is_half(properties, message.topic, message.reconsume_times):
                 put.refusal = self._refusal(message) or self._time_refusal(properties)
                 _send_to_half_topic(message, properties)
-                put.properties = None  # the stages behind this one look at it when it is committed
+                put.properties = None  # the later stages handle it when it is committed
 
 
 def _send_to_half_topic(message: IncomingMessage, properties: dict[str, str]) -> None:
@@ -106,11 +106,11 @@ def _send_to_half_topic(message: IncomingMessage, properties: dict[str, str]) ->
     message.properties = encode_properties(properties)
 
 
-# --- what is made of a stored one ------------------------------------------------------------------------
+# --- what follows a half message ------------------------------------------------------------------------
 
 
 def committed(record: StoredRecord, store_host: bytes) -> IncomingMessage | None:
-    """The message that consumers get; None when it does not say for which topic. `record` is not used afterwards."""
+    """The message that consumers get; None if it has no valid real topic. `record` must not be used afterwards."""
     goal = target(record.properties)
     if goal is None or not is_valid_stored_topic(goal[0]):
         return None
@@ -123,12 +123,12 @@ def committed(record: StoredRecord, store_host: bytes) -> IncomingMessage | None
 
 
 def copy_to_half_topic(record: StoredRecord, *, checked: int | None = None, waits_on: bool = False) -> IncomingMessage:
-    """A half message that takes the place of one, in the end of the half topic; `record` gets its properties.
+    """The copy of a half message for the end of the half topic; `record` gets the properties of the copy.
 
     Args:
-        record: the one whose place it takes.
-        checked: how often its producers have been asked by then; as often as before when None.
-        waits_on: whether it was put there only to let others by; it says then where its first copy stood.
+        record: the half message.
+        checked: the number of checks of the copy; that of the half message when None.
+        waits_on: whether the copy only lets other half messages be checked; it then has the offset of the first one.
     """
     properties = record.properties
     if checked is not None:
@@ -143,13 +143,13 @@ def copy_to_half_topic(record: StoredRecord, *, checked: int | None = None, wait
 
 
 def discarded(record: StoredRecord) -> IncomingMessage:
-    """A half message as it is set aside for a human to look at."""
+    """The discarded form of a half message, for an operator."""
     message = record.message
     message.topic, message.queue_id = TRANSACTION_DISCARD_TOPIC, 0
     return message
 
 
-# --- what its properties say -----------------------------------------------------------------------------
+# --- properties of half messages -----------------------------------------------------------------------------
 
 
 def _number(text: str | None) -> int | None:
@@ -160,24 +160,24 @@ def _number(text: str | None) -> int | None:
 
 
 def check_times(properties: dict[str, str]) -> int:
-    """How often the producers of a half message have been asked."""
+    """The number of checks of a half message."""
     return _number(properties.get(PropertyName.TRANSACTION_CHECK_TIMES)) or 0
 
 
 def first_offset(properties: dict[str, str]) -> int | None:
-    """Where the first half message stood of a transaction whose producer does not want to be asked; else None."""
+    """The offset of the first half message, in a copy made before the first check; otherwise None."""
     offset = _number(properties.get(PropertyName.TRANSACTION_PREPARED_QUEUE_OFFSET))
     return None if offset is None or offset < 0 else offset
 
 
 def since_stored(clock: StoredClock, head: RecordHead) -> float:
-    """How long ago a half message was stored, ms: by the monotonic clock when that was in this run of the broker."""
+    """How long ago a half message was stored, ms: by the monotonic clock if that was in this run of the broker."""
     waited = clock.waited_ms(head.physical_offset, head.store_timestamp)
     return clock.even_ms() - head.store_timestamp if waited is None else waited
 
 
 def is_copy(properties: dict[str, str]) -> bool:
-    """Whether a half message took the place of an earlier one."""
+    """Whether a half message is the copy of an earlier one."""
     return (
         PropertyName.TRANSACTION_CHECK_TIMES in properties
         or PropertyName.TRANSACTION_PREPARED_QUEUE_OFFSET in properties

@@ -1,8 +1,7 @@
-"""Ledger: what a broker knows of its transactions, changed by ends and checks, and taken back when the disk refuses.
+"""Ledger: the state of a broker's transactions, which ends and checks change.
 
-What a turn decides counts when the turn has been written: until then it is provisional, so that no other end gets in
-between, and is undone when the disk refuses. Plays the part of deletePrepareMessage in TransactionalMessageServiceImpl,
-and of its counts.
+A change is provisional until its turn has been written. No other end can get in between, and if the disk refuses, the
+change is undone. Plays the part of deletePrepareMessage in TransactionalMessageServiceImpl, and of its counts.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["Ledger", "Place"]
 
 Place = Callable[["IncomingMessage"], "PutMessageResult"]
-"""Gives a message its place in the log; the turn, or the service that asked, writes it."""
+"""Puts a message into the log; the turn, or the calling service, writes it."""
 
 
 class _Change(NamedTuple):
-    """What to do when it is known whether the turn was written."""
+    """What to do once the turn was written, or was refused."""
 
     written: Callable[[], object]
     refused: Callable[[], object]
@@ -39,19 +38,19 @@ class Ledger:
 
     Args:
         config: the settings.
-        place: gives the messages of the ends their places.
-        host: the address of this broker, as records carry it.
-        metrics: how many transactions are open, by topic.
+        place: puts the messages of the op topic.
+        host: returns the address of this broker, in the form that records have.
+        metrics: counts open transactions by topic.
 
     Attributes:
         window: Which half messages have ended.
-        progress: How far the messages of the ends are not needed any more.
+        progress: Which messages of the op topic are no longer needed.
         pending: Ends that have not been written.
-        commits: Transactions that were committed since the start.
-        rollbacks: Transactions that were rolled back.
-        asked: Questions to producers.
-        nobody_to_ask: Questions that nobody could be asked.
-        discarded: Half messages that were set aside.
+        commits: The number of transactions committed since the start.
+        rollbacks: The number of transactions rolled back.
+        asked: The number of checks sent to producers.
+        nobody_to_ask: The number of checks without a producer to ask.
+        discarded: The number of discarded half messages.
     """
 
     def __init__(
@@ -69,18 +68,18 @@ class Ledger:
         self._listeners: list[Callable[[], object]] = []
 
     def subscribe(self, listener: Callable[[], object]) -> None:
-        """Call a plain function whenever an end waits to be written."""
+        """Call a plain function when there is an end to write."""
         self._listeners.append(listener)
 
     # --- the outcome of a turn -----------------------------------------------------------------------------
 
     @property
     def is_unsure(self) -> bool:
-        """Whether something was decided that has not been written."""
+        """Whether there are changes that have not been written."""
         return bool(self._unsure)
 
     def settle(self, failure: Exception | None) -> None:
-        """A turn was written, or could not be."""
+        """Confirm or undo the changes, because a turn was written or refused."""
         while self._unsure:
             change = self._unsure.popleft() if failure is None else self._unsure.pop()
             (change.written if failure is None else change.refused)()
@@ -88,17 +87,17 @@ class Ledger:
     # --- ends ----------------------------------------------------------------------------------------------
 
     def end(self, offset: int, key: Key, mark: Mark, topic: str, *, at_once: bool = False) -> PutMessageResult | None:
-        """A half message has ended, when this turn is written.
+        """End a transaction, once this turn is written.
 
         Args:
-            offset: where it stands.
-            key: of its transaction.
-            mark: how.
-            topic: where it was meant to go.
-            at_once: write that with this turn, for somebody who is told that it has ended.
+            offset: the offset of its half message.
+            key: the key of the transaction.
+            mark: how it has ended.
+            topic: its real topic.
+            at_once: whether to write the end with this turn, because the sender waits for an answer.
 
         Returns:
-            What became of that message; None when it is left for later.
+            The result of putting the end; None if it is written later.
         """
         window = self.window
         copy = window.forget_copy(key, offset)
@@ -121,7 +120,7 @@ class Ledger:
         if mark is Mark.COMMITTED or recorded:
             self._unsure.append(_Change(written, refused))
         else:
-            written()  # nothing of it is put in this turn
+            written()  # nothing was put in this turn
         return result
 
     def _count(self, mark: Mark, topic: str) -> None:
@@ -132,7 +131,7 @@ class Ledger:
             self.rollbacks += 1
 
     def write_pending(self) -> bool:
-        """Put the first of the ends that wait; whether the store took it. The caller has it written."""
+        """Put one message with the first pending ends; the caller writes it. Returns whether the store took it."""
         taken = self.pending.take(self._config.transaction_op_msg_max_size)
         if not taken:
             return True
@@ -152,7 +151,7 @@ class Ledger:
     # --- checks --------------------------------------------------------------------------------------------
 
     def move(self, offset: int, key: Key, copy: int) -> None:
-        """A copy takes the place of a half message, when this is written."""
+        """Replace a half message by a copy, once this is written."""
         window = self.window
         window.mark(offset, Mark.MOVED)
         before = window.note_copy(key, copy)
@@ -164,7 +163,7 @@ class Ledger:
         self._unsure.append(_Change(_nothing, refused))
 
     def discard(self, offset: int, key: Key, topic: str) -> None:
-        """A half message is set aside, when this is written."""
+        """Discard a half message, once this is written."""
         window = self.window
         window.mark(offset, Mark.DISCARDED)
         before = window.forget_copy(key, offset)
@@ -181,7 +180,7 @@ class Ledger:
         self._unsure.append(_Change(written, refused))
 
     def resume(self, key: Key, copy: int, topic: str) -> None:
-        """A half message that was set aside is looked at again, when this is written."""
+        """Open a discarded transaction again, once this is written."""
         before = self.window.note_copy(key, copy)
 
         def written() -> None:
@@ -191,4 +190,4 @@ class Ledger:
 
 
 def _nothing() -> None:
-    """Nothing is to be done."""
+    """Do nothing."""

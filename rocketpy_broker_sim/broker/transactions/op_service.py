@@ -1,7 +1,7 @@
-"""OpService: writes down which transactions have ended, many together. Plays TransactionalOpBatchService.
+"""OpService: writes the ends of transactions to the op topic, many together. Plays TransactionalOpBatchService.
 
-Ends are gathered for as long, or as many, as the settings say. While the disk refuses they wait. A broker that is
-killed meanwhile asks the producers about them again.
+Ends are collected up to the time and the size in the settings, and kept while the disk refuses them. If the broker is
+killed meanwhile, it checks these transactions again.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["OpService"]
 log = get_logger(__name__)
 
 AGAIN_AFTER = 1.0
-"""Seconds to the next try when the store takes nothing."""
+"""Seconds until the next try if the store takes no messages."""
 
 
 class OpService:
-    """Writes down the ends of one broker's transactions.
+    """Writes the ends of one broker's transactions.
 
     Args:
         config: the settings.
-        ledger: has them.
+        ledger: has the pending ends.
         commit: writes what was put; raises StoreError.
     """
 
@@ -50,7 +50,7 @@ class OpService:
             self._enough.set()
 
     async def serve(self) -> None:
-        """Write them down as they come, until cancelled."""
+        """Write ends as they come, until cancelled."""
         while True:
             await self._first.wait()
             with trio.move_on_after(self._config.transaction_op_batch_interval / 1000):
@@ -59,25 +59,25 @@ class OpService:
             await self._write_on()
 
     async def _write_on(self) -> None:
-        """Return when all that wait are written down."""
+        """Return when all pending ends are written."""
         while True:
             if self._try_all():
                 return
             await trio.sleep(AGAIN_AFTER)
 
     def _try_all(self) -> bool:
-        """Write down all that wait; False when that has to be tried again."""
+        """Write all pending ends. Returns False if that must be tried again; logs errors."""
         try:
             return self.write_all()
         except StoreError as exc:
-            self._seldom.error("refused", "ends of transactions are not written down, trying on: %s", exc)
+            self._seldom.error("refused", "the ends of transactions cannot be written, trying again: %s", exc)
             return False
 
     def write_all(self) -> bool:
-        """Write down all that wait; False when the store does not take them now.
+        """Write all pending ends. Returns False if the store does not take them now.
 
         Raises:
-            StoreError: the disk refused; they wait on.
+            StoreError: the disk refused; the ends remain pending.
         """
         pending = self._ledger.pending
         while pending:

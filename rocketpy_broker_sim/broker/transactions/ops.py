@@ -1,8 +1,8 @@
-"""The topic of the ends: which half messages have ended, as messages of offsets, in the form of Apache's broker. Pure.
+"""Messages of the op topic, which say which half messages have ended, in the form of Apache's broker. Pure.
 
-The body of such a message is a list of offsets of the half topic, each followed by a comma; releases 4.x wrote a single
-one without. Ends are gathered for a while, as the settings say, and written together. Plays the part of
-MessageQueueOpContext, and of getOpMessage and fillOpRemoveMap in TransactionalMessageServiceImpl.
+The body of an op message is a list of offsets in the half topic, each followed by a comma; releases 4.x wrote a single
+offset without a comma. Plays the part of MessageQueueOpContext, and of getOpMessage and fillOpRemoveMap in
+TransactionalMessageServiceImpl.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONGEST_OFFSET = 19
 
 
 def op_message(offsets: Sequence[int], born_timestamp: int, host: bytes) -> IncomingMessage:
-    """The message that says that these half messages have ended."""
+    """The op message that says that these half messages have ended."""
     return IncomingMessage(
         TRANSACTION_OP_TOPIC,
         HALF_QUEUE,
@@ -38,7 +38,7 @@ def op_message(offsets: Sequence[int], born_timestamp: int, host: bytes) -> Inco
 
 
 def offsets_of(tag: str | None, body: bytes) -> list[int]:
-    """The half messages that such a message speaks of; what is no offset is left out."""
+    """The offsets of half messages in an op message, skipping anything that is not an offset."""
     if tag != REMOVE_TAG:
         return []
     parts = body.split(_SEPARATOR.encode())
@@ -46,24 +46,24 @@ def offsets_of(tag: str | None, body: bytes) -> list[int]:
 
 
 class PendingOps:
-    """Ends that are to be written."""
+    """Pending ends."""
 
     def __init__(self) -> None:
         self._offsets: deque[int] = deque()
         self.size = 0
-        """Bytes that a message with all of them would have."""
+        """The bytes of an op message with all of them."""
 
     def __len__(self) -> int:
-        """How many."""
+        """The number of pending ends."""
         return len(self._offsets)
 
     def add(self, offset: int) -> None:
-        """A half message has ended."""
+        """Add a half message that has ended."""
         self._offsets.append(offset)
         self.size += len(str(offset)) + 1
 
     def take(self, most: int) -> list[int]:
-        """The first of them, as many as one message of so many bytes has room for, but one at least."""
+        """Take the first ends, as many as fit into `most` bytes, but at least one."""
         taken: list[int] = []
         size = 0
         while self._offsets and size < most:
@@ -74,37 +74,37 @@ class PendingOps:
         return taken
 
     def give_back(self, offsets: Sequence[int]) -> None:
-        """What was taken could not be written."""
+        """Put back ends that could not be written."""
         self._offsets.extendleft(reversed(offsets))
         self.size += sum(len(str(offset)) + 1 for offset in offsets)
 
 
 class OpProgress:
-    """Up to where the messages of the ends are not needed any more: they speak only of what the window has passed.
+    """The progress in the op topic: op messages are no longer needed once the window has passed all of their offsets.
 
     Attributes:
-        next: Where the next one will stand.
+        next: The offset of the next op message.
     """
 
     def __init__(self) -> None:
         self.next = 0
         self._needed: deque[tuple[int, int]] = deque()
-        """Offset of each message that is needed, and the highest half message that it speaks of."""
+        """The offset of each op message that is needed, with the highest half message in it."""
 
     def start(self, offset: int) -> None:
-        """The first one that may be needed is at an offset."""
+        """Start at the first op message that may be needed."""
         self.next = offset
         self._needed.clear()
 
     def note(self, op_offset: int, offsets: Sequence[int], base: int) -> None:
-        """There is one at an offset, which speaks of these half messages; the window begins at `base`."""
+        """Note an op message with these half messages; the window begins at `base`."""
         highest = max(offsets, default=-1)
         if highest >= base:
             self._needed.append((op_offset, highest))
         self.next = max(self.next, op_offset + 1)
 
     def done(self, base: int) -> int:
-        """The first one that is needed when the window begins at `base`."""
+        """The first op message that is needed if the window begins at `base`."""
         while self._needed and self._needed[0][1] < base:
             self._needed.popleft()
         return self._needed[0][0] if self._needed else self.next

@@ -1,6 +1,6 @@
-"""Reading the two topics of transactions: half messages one after the other, and the ends that are written there.
+"""Reading the half topic and the op topic.
 
-What is damaged, or gone from the log, is passed over: a half message that cannot be read cannot be committed either.
+Messages that are damaged, or gone from the log, are skipped: a half message that cannot be read cannot be committed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BYTES_A_READ = 64 * 1024
 
 
 def half_messages(store: MessageStore, offset: int, end: int, most: int = _A_READ) -> Iterator[StoredRecord]:
-    """Some half messages from an offset on, before `end`; none when there is none there, or it cannot be read.
+    """Up to `most` half messages from an offset on, before `end`; empty if the first one is missing or damaged.
 
     Raises:
         StoreError: the disk refused.
@@ -38,7 +38,7 @@ def half_messages(store: MessageStore, offset: int, end: int, most: int = _A_REA
 
 
 def op_messages(store: MessageStore, offset: int) -> Iterator[tuple[int, list[int]]]:
-    """All messages of the ends from an offset on: where each stands, and the half messages that it speaks of.
+    """All op messages from an offset on: the offset of each, and those of the half messages in it.
 
     Raises:
         StoreError: the disk refused.

@@ -1,10 +1,9 @@
-"""HalfWindow: which half messages have ended, of those that are still looked at. Pure.
+"""HalfWindow: which half messages have ended, of those that are still checked. Pure.
 
-It begins at the offset up to which the half topic is done with: everything before has ended, was set aside, or has a
-copy further on. What is known of the others is a byte for each. The broker alone decides by it, so that a transaction
-which ends twice, or through an older copy of its half message, is committed once. The topic of the ends is read when
-the broker starts, and is otherwise only written: for the next start, and for Apache's broker. Plays the part of
-removeMap in TransactionalMessageServiceImpl.
+The window begins at the offset before which the half topic is done: everything before it has ended, was discarded, or
+has a later copy. From there on, it has one byte for each half message. The broker decides by the window alone, so that
+a transaction which ends twice, or through an older copy of its half message, is committed once. The op topic is read
+only when the broker starts. Plays the part of removeMap in TransactionalMessageServiceImpl.
 """
 
 from __future__ import annotations
@@ -18,32 +17,32 @@ Key = tuple[str, str]
 """Producer group of a transaction and id of its message."""
 
 MOST_SUCCESSORS = 100_000
-"""Transactions with a copy whose earlier half messages are known."""
+"""The largest number of transactions whose latest copy is known."""
 _LONGEST_KEY = 512
-"""Characters of group and id of a transaction that is among them."""
+"""The largest number of characters in the key of such a transaction."""
 
 
 class Mark(enum.IntEnum):
-    """What is known of a half message."""
+    """The state of a half message."""
 
     OPEN = 0
     COMMITTED = 1
     ROLLED_BACK = 2
     ENDED = 3
-    """One or the other, in an earlier run."""
+    """Committed or rolled back, in an earlier run."""
     MOVED = 4
-    """A copy has taken its place."""
+    """Replaced by a copy."""
     DISCARDED = 5
-    """It was set aside."""
+    """Moved to the topic for discarded half messages."""
     GONE = 6
-    """It stands before the window."""
+    """Before the window."""
 
 
 class HalfWindow:
     """The half messages of one broker.
 
     Attributes:
-        base: The first offset that is still looked at.
+        base: The first offset of the window.
     """
 
     def __init__(self) -> None:
@@ -52,17 +51,17 @@ class HalfWindow:
         self._successors: dict[Key, int] = {}
 
     def __len__(self) -> int:
-        """Half messages of which more is known than that they are open, up to the last of them."""
+        """The number of half messages in the window, up to the last one that is not open."""
         return len(self._marks)
 
     def start(self, base: int) -> None:
-        """Begin at an offset, knowing nothing."""
+        """Begin at an offset, with all half messages open."""
         self.base = base
         self._marks = bytearray()
         self._successors.clear()
 
     def mark(self, offset: int, mark: Mark) -> None:
-        """Note what became of a half message; before the window nothing is noted."""
+        """Set the state of a half message; before the window this does nothing."""
         index = offset - self.base
         if index < 0:
             return
@@ -71,27 +70,27 @@ class HalfWindow:
         self._marks[index] = mark
 
     def state(self, offset: int) -> Mark:
-        """What is known of a half message."""
+        """The state of a half message."""
         index = offset - self.base
         if index < 0:
             return Mark.GONE
         return Mark(self._marks[index]) if index < len(self._marks) else Mark.OPEN
 
     def next_open(self, offset: int) -> int:
-        """The first offset from this one on of which nothing is known; such a message need not exist yet."""
+        """The first open offset from this one on; its half message need not exist yet."""
         index = max(0, offset - self.base)
         found = self._marks.find(0, index) if index < len(self._marks) else index
         return self.base + (len(self._marks) if found < 0 else found)
 
     def open_offsets(self, end: int) -> Iterator[int]:
-        """The offsets before `end` of which nothing is known."""
+        """The open offsets before `end`."""
         offset = self.next_open(self.base)
         while offset < end:
             yield offset
             offset = self.next_open(offset + 1)
 
     def advance(self, base: int) -> None:
-        """Everything before an offset is done with."""
+        """Move the beginning of the window forward: everything before it is done."""
         if base > self.base:
             del self._marks[: base - self.base]
             self.base = base
@@ -99,10 +98,10 @@ class HalfWindow:
     # --- copies --------------------------------------------------------------------------------------------
 
     def note_copy(self, key: Key, offset: int | None) -> int | None:
-        """The half message of a transaction is the copy at an offset now, whichever of its copies somebody names.
+        """Set the offset of the latest copy of a transaction; None means that there is no copy.
 
         Returns:
-            Where the copy stood that was known before; given back, it is known again. None stands for no copy.
+            The offset before, with which the call can be undone.
         """
         before = self._successors.get(key)
         if offset is None:
@@ -115,9 +114,9 @@ class HalfWindow:
         return bool(key[1]) and len(key[0]) + len(key[1]) <= _LONGEST_KEY and len(self._successors) < MOST_SUCCESSORS
 
     def live(self, key: Key, offset: int) -> int | None:
-        """Where the half message of a transaction stands, of which somebody names the copy at `offset`.
+        """The offset of the latest half message of a transaction, given that of any copy.
 
-        None when it has ended as far as is known, or was set aside.
+        None if it has ended, as far as is known, or was discarded.
         """
         state = self.state(offset)
         if state is Mark.OPEN:
@@ -129,5 +128,5 @@ class HalfWindow:
         return None
 
     def forget_copy(self, key: Key, offset: int) -> int | None:
-        """The half message of a transaction at an offset has ended. Returns that offset if it was a copy."""
+        """Forget the copy of a transaction that has ended. Returns its offset; None if the half message was no copy."""
         return self._successors.pop(key) if self._successors.get(key) == offset else None

@@ -1,1 +1,1 @@
-"""Messages that are due at a moment of their own: the wheel, the log behind it, the checkpoint, and their recovery."""
+"""The files of the timer: wheel, log and checkpoint, and their recovery."""

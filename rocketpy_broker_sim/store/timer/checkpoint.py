@@ -1,6 +1,6 @@
-"""The timer's checkpoint file: how far it had come when it was written. Plays the part of TimerCheckpoint.
+"""The timer's checkpoint file, which has its progress. Plays the part of TimerCheckpoint.
 
-The same numbers are the answer to GET_TIMER_CHECK_POINT; in the file a page of zeros follows.
+The same numbers are the answer to GET_TIMER_CHECK_POINT. In the file, they are padded with zeros to a page.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LENGTH: Final = 56
 
 
 def read_timer_checkpoint(storage: Storage) -> TimerCheckpoint | None:
-    """What the file says; None when there is none, or it is cut off."""
+    """The content of the file; None if there is no file, or it is cut off."""
     try:
         data = storage.read_bytes(PATH)
     except FileNotFoundError:
@@ -29,7 +29,7 @@ def read_timer_checkpoint(storage: Storage) -> TimerCheckpoint | None:
 
 
 def write_timer_checkpoint(storage: Storage, checkpoint: TimerCheckpoint) -> None:
-    """Write the file over and return when the disk has it; all that counts lies in one sector.
+    """Overwrite the file and return when the disk has it; all of the content is in one sector.
 
     Raises:
         OSError: The disk refused.

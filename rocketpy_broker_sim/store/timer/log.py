@@ -1,8 +1,8 @@
-"""The timer log: units of 52 bytes, one behind the other, over files of one size.
+"""The timer log: consecutive units of 52 bytes, in files of one size.
 
-Units never cross files; where one and a filler of 16 bytes do not fit, the rest of a file is a filler. So the places of
-all units follow from the size of the files. Units gather at their final positions and leave with one write a file.
-Plays the part of TimerLog.
+A unit never crosses files: where a unit and a filler of 16 bytes do not fit, the rest of a file is a filler. So the
+positions of all units follow from the size of the files. Units are collected at their final positions, and written with
+one write for each file. Plays the part of TimerLog.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class TimerLog:
 
     Attributes:
         row: The files.
-        end: Where the next unit goes; what lies before it is written.
-        flushed: Up to where the disk has them.
-        units_end: Where the units of a file end, counted from its beginning.
+        end: The position of the next unit; everything before it is written.
+        flushed: The position up to which the disk has the units.
+        units_end: The end of the units of a file, counted from its beginning.
     """
 
     def __init__(self, storage: Storage, file_size: int) -> None:
@@ -55,36 +55,36 @@ class TimerLog:
         return self.row.start
 
     def reset(self, end: int, flushed: int) -> None:
-        """Go on writing at a position."""
+        """Continue writing at a position."""
         self.end = self._next = self._settled(end)
         self.flushed = min(flushed, self.end)
         self._gathered = []
         self._window = (0, b"")
 
     def _settled(self, position: int) -> int:
-        """A position, or the beginning of the next file where no unit fits there."""
+        """The position itself, or the beginning of the next file if no unit fits there."""
         size = self.row.file_size
         return position if position % size < self.units_end else position - position % size + size
 
     def unit_at(self, position: int) -> int:
-        """Where the unit begins that a position lies in."""
+        """The beginning of the unit that contains a position."""
         at = position % self.row.file_size
         return position - (at % UNIT_SIZE if at < self.units_end else 0)
 
     # --- writing
 
     def gather(self, unit: TimerUnit) -> int:
-        """Take a unit for the next `commit`. Returns where it will stand."""
+        """Take a unit for the next `commit`. Returns its position."""
         position = self._next
         self._gathered.append((position, unit.encode()))
         self._next = self._settled(position + UNIT_SIZE)
         return position
 
     def commit(self) -> None:
-        """Write what has gathered.
+        """Write the collected units.
 
         Raises:
-            OSError: The disk refused; nothing of it counts, and its places will be given again.
+            OSError: The disk refused; none of them counts, and their positions will be used again.
         """
         gathered, self._gathered = self._gathered, []
         try:
@@ -98,7 +98,7 @@ class TimerLog:
         self.end = self._next
 
     def _stretches(self, gathered: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-        """What is written at a time: the units that go to one file, and the filler of the file before."""
+        """The pieces that are written at a time: the units of one file, and the filler of the file before."""
         size = self.row.file_size
         for start, group in groupby(gathered, lambda each: each[0] - each[0] % size):
             units = list(group)
@@ -110,9 +110,9 @@ class TimerLog:
     # --- reading
 
     def read(self, position: int) -> TimerUnit | None:
-        """The unit at a position; None when none is there.
+        """The unit at a position; None if there is none.
 
-        What lies before it is kept for the next call: the units of a slot are read from the last to the first.
+        The bytes before it are kept for the next call, because the units of a slot are read from the last to the first.
 
         Raises:
             OSError: The disk refused.
@@ -132,11 +132,11 @@ class TimerLog:
         return TimerUnit.decode(data, position - begin) if position - begin + UNIT_SIZE <= len(data) else None
 
     def scan(self, begin: int, end: int | None = None) -> Iterator[tuple[int, TimerUnit | None]]:
-        """The units from a position on, with where they stand. The first place without one comes with None: the end.
+        """The units from a position on, with their positions. The first position without a unit comes last, with None.
 
         Args:
-            begin: Where a unit begins.
-            end: Where to stop; None goes on to the end of the files.
+            begin: The position of a unit.
+            end: Where to stop; None means the end of the files.
 
         Raises:
             OSError: The disk refused.

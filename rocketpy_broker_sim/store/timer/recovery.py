@@ -1,9 +1,9 @@
-"""Opening the timer: the wheel as the file has it, brought up to date from the log, and cut back where that must end.
+"""Opening the timer: the wheel is read from its file, and brought up to date from the log.
 
-The checkpoint says up to where the disk had the log, and that the wheel has all of that. Units behind it count as far
-as each of them leads to a message of the timer's topic; a power loss may have taken the rest, and they are made again
-from the topic, where the messages still are. Plays the part of recover, recoverAndRevise and reviseQueueOffset in
-TimerMessageStore.
+The checkpoint says up to which position the disk had the log, and that the wheel has all of those units. Units after
+that position count as long as each points to a message of the timer's topic. A power loss may have destroyed the
+others: they are made again from the topic, which still has the messages. Plays the part of recover, recoverAndRevise
+and reviseQueueOffset in TimerMessageStore.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ log = get_logger(__name__)
 
 
 class Recovered(NamedTuple):
-    """Where the timer goes on.
+    """Where the timer continues.
 
     Attributes:
-        checkpoint: What the file said.
+        checkpoint: The content of the checkpoint file.
         queue_offset: The first message of the timer's queue that is in no slot.
         from_tick: The first tick that may be read.
     """
@@ -78,7 +78,7 @@ class TimerRecovery:
         checkpoint = found or TimerCheckpoint()
         now = now_ms // self._precision
         self._begin = checkpoint.last_read_time_ms // self._precision or now - SLOTS + BLANK_SLOTS
-        # Where the clock was set back, it comes again to ticks that are over.
+        # If the clock was set back, it comes again to ticks that are over.
         over = range(min(now, self._begin), self._begin)
         flushed = checkpoint.last_timer_log_flush_pos
         has_wheel = self._wheel.load(self._begin, over, is_new=self._messages.was_unclean and not flushed)
@@ -94,7 +94,7 @@ class TimerRecovery:
     # --- the log
 
     def _read_log(self, flushed: int, *, has_wheel: bool) -> int:
-        """Bring the wheel up to date. Returns where the log ends."""
+        """Bring the wheel up to date. Returns the end of the log."""
         row = self._log.row
         if not row.files:
             return 0
@@ -108,7 +108,7 @@ class TimerRecovery:
         return end
 
     def _leads_somewhere(self, unit: TimerUnit) -> bool:
-        """Whether a unit that the disk may have had by chance belongs to a message; it is noted as taken then."""
+        """Whether a unit after the checkpoint belongs to a message; that message is then noted as taken."""
         if unit.position < self._messages.log_start:
             return True
         try:
@@ -122,7 +122,7 @@ class TimerRecovery:
         return True
 
     def _apply(self, position: int, unit: TimerUnit, only: Container[int] | None = None) -> None:
-        """Put a unit into its slot, where that is not known to have it."""
+        """Put a unit into its slot, unless the slot has it."""
         tick = unit.due_ms // self._precision
         if tick < self._begin or (only is not None and tick not in only):
             return
@@ -136,7 +136,7 @@ class TimerRecovery:
     # --- what does not fit
 
     def _search_lost(self, end: int) -> None:
-        """Make slots again that lead behind the end of the log."""
+        """Make slots again that point beyond the end of the log."""
         lost = {tick: slot for tick, slot in self._wheel.slots.items() if slot.last >= end}
         if not lost:
             return
@@ -149,9 +149,11 @@ class TimerRecovery:
                 self._apply(position, unit, lost)
 
     def _fitting(self, offset: int) -> int:
-        """The offset, within the queue."""
+        """The offset, limited to those of the queue."""
         low, high = self._messages.min_offset(TIMER_TOPIC, 0), self._messages.max_offset(TIMER_TOPIC, 0)
         fitting = min(max(offset, low), high)
         if fitting != offset:
-            log.warning("the timer stands at %d of its queue, which is not within %d and %d", offset, low, high)
+            log.warning(
+                "the timer continues at offset %d of its queue, which is not within %d and %d", offset, low, high
+            )
         return fitting

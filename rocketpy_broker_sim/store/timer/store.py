@@ -1,8 +1,8 @@
-"""TimerStore: messages that are due at a moment of their own, kept in the timer's wheel and log until they are.
+"""TimerStore: messages with a time of delivery, kept in the timer's wheel and log until they are due.
 
-It knows of each where its record stands and in which tick it is due, and nothing of what is done with it then. It
-never loses one that was added: the log is written at once, and wheel and checkpoint are made good from it after a
-crash. It has no tasks or threads: the services of the broker drive it. Plays the storing part of TimerMessageStore.
+The store has the position of each record and the tick in which it is due; delivery is up to others. It never loses a
+message that was added: the log is written at once, and wheel and checkpoint are restored from it after a crash. It has
+no tasks or threads: the services of the broker drive it. Plays the storing part of TimerMessageStore.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ log = get_logger(__name__)
 
 
 class TimerEntry(NamedTuple):
-    """A message that is to be put into a slot.
+    """A message to be put into a slot.
 
     Attributes:
         tick: The slot.
         kind: PLAIN, with ROLL and DELETE.
-        position: Where its record stands in the commit log.
+        position: The position of its record in the commit log.
         size: Bytes of the record.
-        topic_hash: Java's hash of the topic that it is for.
+        topic_hash: Java's hash of its real topic.
     """
 
     tick: int
@@ -53,12 +53,12 @@ class TimerEntry(NamedTuple):
 
 
 class TimerFlush(NamedTuple):
-    """What one flush brings to the disk.
+    """The content of one flush.
 
     Attributes:
-        checkpoint: How far the timer is, once all of it is there.
-        end: Up to where the log belongs to it.
-        slots: What the file of the wheel lacks.
+        checkpoint: The progress of the timer, once the disk has all of the flush.
+        end: The end of the log that belongs to it.
+        slots: The slots that the file of the wheel lacks.
     """
 
     checkpoint: TimerCheckpoint
@@ -73,15 +73,15 @@ class TimerStore:
         storage: The directory.
         config: Sizes.
         messages: Has the records.
-        slots: How many ticks may lie ahead; as many as Apache's broker has, but for tests.
+        slots: The number of ticks ahead; that of Apache's broker, except in tests.
 
     Attributes:
         precision: Milliseconds of a tick.
         wheel: The slots that wait.
         log: The units in them.
-        checkpoint: What the disk has.
+        checkpoint: The checkpoint that the disk has.
         queue_offset: The first message of the timer's queue that was not taken yet.
-        is_stale: Whether the checkpoint lacks anything.
+        is_stale: Whether the checkpoint is behind the state in memory.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class TimerStore:
     # --- opening and closing
 
     def load(self, now_ms: int) -> None:
-        """Take in the files, and make good what a crash left.
+        """Read the files, and repair what a crash has left.
 
         Args:
             now_ms: The time now.
@@ -118,7 +118,7 @@ class TimerStore:
         self.is_stale = self.wheel.has_changed or self.queue_offset != self.checkpoint.last_timer_queue_offset
 
     def close(self) -> None:
-        """Close the files as they stand."""
+        """Close the files as they are."""
         self.log.close()
 
     # --- writing
@@ -131,8 +131,8 @@ class TimerStore:
         """Put messages into their slots; they are written when this returns.
 
         Args:
-            entries: In the order of the timer's queue.
-            now_ms: The beginning of the tick that is now.
+            entries: The messages, in the order of the timer's queue.
+            now_ms: The beginning of the current tick.
 
         Raises:
             StoreError: The disk refused; none of them was added.
@@ -147,7 +147,7 @@ class TimerStore:
         self.is_stale = self.is_stale or bool(changed)
 
     def _chained(self, slot: Slot | None, entry: TimerEntry, now_ms: int) -> Slot:
-        """Gather the unit of an entry. Returns its slot with it."""
+        """Collect the unit of an entry. Returns the slot that includes it."""
         tick, kind, position, size, topic_hash = entry
         due = tick * self.precision
         written = min(now_ms, due)  # a slot whose tick has passed may still be written to
@@ -165,14 +165,14 @@ class TimerStore:
             raise store_error(exc, "writing to the timer log", self._storage.describe(FOLDER)) from exc
 
     def replace(self, tick: int, units: Sequence[TimerUnit], now_ms: int) -> None:
-        """Leave in a slot these units alone: the other messages of it have been delivered.
+        """Leave only these units in a slot: its other messages have been delivered.
 
-        The first of the new units leads to no other, so that whoever follows the slot from now on finds no more.
+        The first of the new units points to no other, so that the slot has no more units from now on.
 
         Args:
-            tick: The slot; something waits in it.
-            units: What is left, at least one.
-            now_ms: The beginning of the tick that is now.
+            tick: The slot; it has waiting messages.
+            units: The units that are left, at least one.
+            now_ms: The beginning of the current tick.
 
         Raises:
             StoreError: The disk refused; the slot is as it was.
@@ -187,20 +187,20 @@ class TimerStore:
             self.is_stale = True
 
     def drop(self, tick: int) -> None:
-        """All messages of a slot are dealt with."""
+        """Forget a slot whose messages are all done."""
         self.wheel.drop(tick)
         self.is_stale = True
 
     def take_up_to(self, queue_offset: int) -> None:
-        """All messages of the timer's queue before an offset are in slots, or dealt with."""
+        """Note that all messages of the timer's queue before an offset are in slots, or done."""
         if queue_offset != self.queue_offset:
             self.queue_offset = queue_offset
             self.is_stale = True
 
     def mark_newest(self, position: int, size: int, now_ms: int) -> None:
-        """Let the last unit lead to the newest message of the timer's queue, for it says how far that was taken.
+        """Make the last unit point to the newest message of the timer's queue, because that shows the progress.
 
-        The unit is of the kind that recalls; as its message recalls nothing, nobody does anything with it.
+        The unit is that of a recall; it has no effect, because its message recalls nothing.
 
         Raises:
             StoreError: The disk refused.
@@ -221,13 +221,13 @@ class TimerStore:
     # --- reading
 
     def read_ms(self, now_ms: float) -> int:
-        """From where on slots are still to be read: the first one that waits, or the tick that is now."""
+        """The first tick that is still to be read: the first slot with waiting messages, or the current tick."""
         oldest = self.wheel.oldest()
         now = self.tick_of(now_ms)
         return max(self._from, now if oldest is None else min(oldest, now)) * self.precision
 
     def units_steps(self, slot: Slot) -> Steps[list[TimerUnit]]:
-        """The units of a slot as it is now, in the order in which they were added.
+        """The current units of a slot, in the order in which they were added.
 
         Raises:
             StoreError: The disk refused.
@@ -237,7 +237,7 @@ class TimerStore:
         while position != NOWHERE and position >= self.log.start:
             unit = self._read(position)
             if unit is None or self.tick_of(unit.due_ms) != slot.tick or unit.previous >= position:
-                log.error("the timer log is damaged at %d: the slot of %d is searched", position, slot.tick)
+                log.error("the timer log is damaged at %d: searching for the units of slot %d", position, slot.tick)
                 return (yield from self._search_steps(slot))
             found.append(unit)
             position = unit.previous
@@ -247,7 +247,7 @@ class TimerStore:
         return found
 
     def _search_steps(self, slot: Slot) -> Steps[list[TimerUnit]]:
-        """All units of a slot that can be found, without following it."""
+        """All units of a slot that a search of the log finds."""
         found: list[TimerUnit] = []
         begin = self.log.unit_at(max(self.log.start, min(slot.first, slot.last)))
         try:
@@ -276,7 +276,7 @@ class TimerStore:
     # --- the disk
 
     def prepare(self, now_ms: float) -> TimerFlush:
-        """Settle what the next `flush` brings to the disk. The messages up to now must be there before it."""
+        """Determine the content of the next `flush`. The disk must have the messages up to now before that."""
         before, read = self.checkpoint, self.read_ms(now_ms)
         version = before.data_version
         if (read, self.queue_offset) != (before.last_read_time_ms, before.last_timer_queue_offset):
@@ -295,7 +295,7 @@ class TimerStore:
         """Return when the disk has the log, then the wheel, then the checkpoint. For a thread.
 
         Raises:
-            StoreError: The disk refused; give it back.
+            StoreError: The disk refused; call `give_back`.
         """
         try:
             self.log.flush(what.end)
@@ -306,12 +306,12 @@ class TimerStore:
         self.checkpoint = what.checkpoint
 
     def give_back(self, what: TimerFlush) -> None:
-        """A flush failed, or was given up: the next one brings all of it."""
+        """Put back the content of a flush that failed or was cancelled: the next one includes it."""
         self.wheel.give_back(what.slots)
         self.is_stale = True
 
     def take_expired(self) -> MappedFile | None:
-        """Take the oldest file of the log out of its row when nothing of it is needed any more; None when it is.
+        """Take the oldest file out of the log if it is no longer needed; otherwise returns None.
 
         Raises:
             StoreError: The disk refused.
@@ -344,5 +344,5 @@ class TimerStore:
 
     @property
     def furthest(self) -> int:
-        """How many milliseconds ahead a slot may be: no unit can say more, and the wheel has no more room."""
+        """The largest distance of a slot from now, ms: the limit of units, and of the room in the wheel."""
         return min((SLOTS - BLANK_SLOTS) * self.precision, (2**31 - 1) // self.precision * self.precision)

@@ -1,8 +1,8 @@
-"""The two kinds of rows that the timer keeps: units of its log and slots of its wheel, as Apache's broker writes them.
+"""The rows of the timer's files: units of the log and slots of the wheel, as Apache's broker writes them.
 
-A unit of the log says of one message in the commit log when it is due, and where the unit before it stands that belongs
-to the same slot. A slot of the wheel is one tick (a second, unless the precision is another) and says where the last
-of its units stands. Plays the part of Slot and of the layout in TimerLog.
+A unit of the log has the position of a message in the commit log, the time at which it is due, and the position of the
+previous unit of the same slot. A slot of the wheel stands for one tick (a second, with the default precision) and has
+the position of its last unit. Plays the part of Slot and of the layout in TimerLog.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ BLANK_SIZE: Final = 16
 """Bytes of a filler that are written; its length field covers the rest of the file."""
 SLOT_SIZE: Final = 32
 NOWHERE: Final = -1
-"""Stands for the unit before the first one of a slot."""
+"""The position of the unit before the first one of a slot."""
 
 PLAIN: Final = 1
-"""In the kind of every unit: a message."""
+"""The kind of every unit: a message."""
 ROLL: Final = 2
-"""The message is due beyond the window: it goes through the timer once more before it is."""
+"""The message is due beyond the window: it goes through the timer once more."""
 DELETE: Final = 4
 """It recalls another message."""
 _KINDS: Final = 0xF
@@ -52,13 +52,13 @@ class TimerUnit(NamedTuple):
     """One row of the timer log.
 
     Attributes:
-        previous: Position of the unit before it in its slot; NOWHERE for the first one.
+        previous: Position of the previous unit of its slot; NOWHERE for the first one.
         kind: PLAIN, with ROLL and DELETE.
         written_ms: The tick in which it was written, ms since 1970.
-        delay_ms: From there to the tick in which it is due.
-        position: Where the record of the message stands in the commit log.
-        size: Bytes of that record.
-        topic_hash: Java's hash of the topic that the message is for.
+        delay_ms: The time from there to the tick in which it is due.
+        position: The position of the message in the commit log.
+        size: Bytes of its record.
+        topic_hash: Java's hash of its real topic.
     """
 
     previous: int
@@ -76,7 +76,7 @@ class TimerUnit(NamedTuple):
 
     @property
     def rolls(self) -> bool:
-        """Whether it only goes through the timer once more."""
+        """Whether the message only goes through the timer once more."""
         return self.kind & ROLL != 0
 
     @property
@@ -90,7 +90,7 @@ class TimerUnit(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes | memoryview, at: int = 0) -> TimerUnit | None:
-        """The row that begins there; None when none does."""
+        """The row that begins at an offset; None if there is none."""
         size, *fields, _ = _UNIT.unpack_from(data, at)
         unit = cls(*fields)
         return unit if size == UNIT_SIZE and unit.kind | _KINDS == _KINDS else None
@@ -100,11 +100,11 @@ class Slot(NamedTuple):
     """One tick of the wheel.
 
     Attributes:
-        tick: Which one: ms since 1970, divided by the precision.
+        tick: Its number: ms since 1970, divided by the precision.
         first: Position of its first unit.
         last: Position of its last unit.
-        messages: How many messages it has; recalled ones are taken off.
-        magic: Apache's broker keeps it, and nobody uses it.
+        messages: The number of its messages, without recalled ones.
+        magic: A field of Apache's broker without use.
     """
 
     tick: int
@@ -119,11 +119,11 @@ class Slot(NamedTuple):
 
     @classmethod
     def decode_all(cls, data: bytes) -> Iterator[Slot]:
-        """The rows of a stretch, in order."""
+        """The rows in these bytes, in order."""
         return map(cls._make, _SLOT.iter_unpack(data))
 
 
 def encode_blank(rest: int) -> bytes:
-    """The filler for what is left of a file; it is marked as in the commit log."""
+    """The filler for the rest of a file; it is marked as in the commit log."""
     filler: bytes = _BLANK.pack(rest, 0, BLANK_MAGIC)
     return filler

@@ -1,8 +1,8 @@
-"""The timer wheel: two weeks of ticks, each with the place of its units in the timer log.
+"""The timer wheel: two weeks of ticks, each with the position of its units in the timer log.
 
-The file has a slot for every tick of two weeks (with a precision of a second), and the slots of ticks that have passed
-stay in it until they are used again. In memory there are those alone that wait. Changes reach the file with the flush
-that comes after them; what a crash takes of them, the log has. Plays the part of TimerWheel.
+The file has a slot for every tick of two weeks (with a precision of a second). The slots of ticks that have passed stay
+in the file until they are used again; only slots with waiting messages are kept in memory. Changes reach the file with
+the next flush; after a crash, the log has those that did not. Plays the part of TimerWheel.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ __all__ = ["BLANK_SLOTS", "PATH", "SLOTS", "TimerWheel"]
 
 PATH: Final = "timerwheel"
 SLOTS: Final = 7 * 24 * 3600
-"""Ticks that may lie ahead; the wheel has twice as many."""
+"""The largest number of ticks ahead; the wheel has twice as many."""
 BLANK_SLOTS: Final = 60
 """Ticks that are left free between the furthest one ahead and the furthest one behind."""
 _STRETCH: Final = 4096 * SLOT_SIZE
 
 
 class TimerWheel:
-    """The slots of one store that wait.
+    """The slots of one store that have waiting messages.
 
     Args:
         storage: The directory.
-        slots: How many ticks may lie ahead.
+        slots: The largest number of ticks ahead.
 
     Attributes:
-        slots: Those that wait, by tick.
-        waiting: Messages in all of them.
+        slots: These slots, by tick.
+        waiting: The number of messages in all of them.
     """
 
     def __init__(self, storage: Storage, slots: int = SLOTS) -> None:
@@ -52,15 +52,15 @@ class TimerWheel:
     # --- slots
 
     def get(self, tick: int) -> Slot | None:
-        """The slot of a tick, when something waits in it."""
+        """The slot of a tick; None if it has no waiting messages."""
         return self.slots.get(tick)
 
     def has_room(self, tick: int) -> bool:
-        """Whether the slot of a tick can be written: the tick before it in the same place is over."""
+        """Whether the slot of a tick can be written, because the earlier tick in the same place is over."""
         return tick - self._total not in self.slots and tick + self._total not in self.slots
 
     def put(self, slot: Slot) -> None:
-        """Put a slot in place of the one of its tick."""
+        """Replace the slot of a tick."""
         before = self.slots.get(slot.tick)
         if before is None:
             heapq.heappush(self._order, slot.tick)
@@ -69,20 +69,20 @@ class TimerWheel:
         self._changed[slot.tick % self._total] = slot.encode()
 
     def drop(self, tick: int) -> None:
-        """Forget a slot whose messages are all dealt with. It stays in the file, where nobody looks any more."""
+        """Forget a slot whose messages are all done. It stays in the file, but is not read again."""
         slot = self.slots.pop(tick, None)
         if slot is not None:
             self.waiting -= slot.messages
 
     def oldest(self) -> int | None:
-        """The earliest tick that something waits in."""
+        """The earliest tick with waiting messages."""
         order = self._order
         while order and order[0] not in self.slots:
             heapq.heappop(order)
         return order[0] if order else None
 
     def between(self, begin: int, end: int) -> list[int]:
-        """The ticks from `begin` up to, and without, `end` in which something waits, in order."""
+        """The ticks with waiting messages from `begin` to before `end`, in order."""
         if end - begin < len(self.slots):
             return [tick for tick in range(begin, end) if tick in self.slots]
         return sorted(tick for tick in self.slots if begin <= tick < end)
@@ -90,16 +90,16 @@ class TimerWheel:
     # --- the file
 
     def load(self, begin: int, blank: range, *, is_new: bool = False) -> bool:
-        """Take in the slots that wait; whether there is a whole file.
+        """Read the slots with waiting messages. Returns whether there is a whole file.
 
         Args:
             begin: The first tick that is not over.
-            blank: Ticks that are over though the clock comes to them again: their slots are made empty.
-            is_new: Whether a crash may have come while the file was made, and left it short.
+            blank: Ticks that are over although the clock comes to them again: their slots are made empty.
+            is_new: Whether the file may be cut off by a crash while it was made.
 
         Raises:
             OSError: The disk refused.
-            StoreCorruptError: The file is none of a wheel.
+            StoreCorruptError: The file is not that of a wheel.
         """
         if not self._storage.exists(PATH):
             return False
@@ -136,17 +136,17 @@ class TimerWheel:
                 heapq.heappush(self._order, slot.tick)
 
     def take_changes(self) -> Mapping[int, bytes]:
-        """The slots that the file lacks, by their index in it. They are the caller's to write, or to give back."""
+        """Take the slots that the file lacks, by their index in it. The caller writes them, or gives them back."""
         changed, self._changed = self._changed, {}
         return changed
 
     def give_back(self, changes: Mapping[int, bytes]) -> None:
-        """Take up changes that could not be written; newer ones win."""
+        """Put back changes that could not be written; newer ones win."""
         self._changed = {**changes, **self._changed}
 
     @property
     def has_changed(self) -> bool:
-        """Whether the file lacks anything."""
+        """Whether the file lacks any changes."""
         return bool(self._changed)
 
     def write(self, changes: Mapping[int, bytes]) -> None:
@@ -172,7 +172,7 @@ class TimerWheel:
 
 
 def _joined(changes: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Slots that lie side by side become one write."""
+    """Join adjacent slots into one write."""
     stretches: list[tuple[int, list[bytes]]] = []
     for index, data in changes:
         if stretches and stretches[-1][0] + len(stretches[-1][1]) == index:

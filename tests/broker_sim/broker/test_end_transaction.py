@@ -268,7 +268,7 @@ async def test_an_end_of_what_was_passed_long_ago(autojump_clock: MockClock) -> 
         await trio.sleep(35)  # the check has passed it
         answer = await end(client, half)
         assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert answer.remark == f"{NOT_FOUND}: the transaction has ended, or was set aside"
+        assert answer.remark == f"{NOT_FOUND}: the transaction has ended, or was discarded"
         assert len(stored(broker, "T")) == 1
 
 
@@ -390,7 +390,7 @@ async def test_what_was_set_aside_can_be_asked_about_again(autojump_clock: MockC
         late = await end(client, half)
         assert (late.code, late.remark) == (
             ResponseCode.SYSTEM_ERROR,
-            f"{NOT_FOUND}: the transaction has ended, or was set aside",
+            f"{NOT_FOUND}: the transaction has ended, or was discarded",
         )
         assert len(questions(client)) == 1
         (asked, _) = questions(client)[0]
