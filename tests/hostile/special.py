@@ -7,7 +7,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterator
 
-from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
 from rocketpy_broker_sim.config import MAX_UPDATE
 from tests.hostile.frames import MAX_HEADER, MIB, request
@@ -253,11 +253,8 @@ def _resets(code: RequestCode) -> Iterator[Attack]:
 
         return make
 
-    # What stays are the queues of the topic, with the group's offset and its pending reset in each. In addition, there
-    # are the lists to send to clients, and their encoded text.
-    kept = 16 * MIB
-    yield Attack(name="a reset of 65,536 queues", frames=resets(1), at_once=4, keeps=kept)
-    yield Attack(name="eight resets of 65,536 queues", frames=resets(8), at_once=8, keeps=kept)
+    yield Attack(name="a reset of 65,536 queues", frames=resets(1), answer=ResponseCode.SUCCESS)
+    yield Attack(name="eight resets of 65,536 queues", frames=resets(8), at_once=8, answer=ResponseCode.SUCCESS)
 
 
 def _settings(code: RequestCode) -> Iterator[Attack]:
