@@ -1,4 +1,4 @@
-"""Ask for prices, and reply: `python -m examples.ask [NAMESRV]`.
+"""Send requests for prices, and reply: `python -m examples.ask [NAMESRV]`.
 
 The consumer makes a reply from each request, and sends it with a producer; the broker pushes it to the client that
 asked. Without a name server the program starts a cluster of its own.
@@ -16,7 +16,7 @@ PRICES = {b"coffee": b"3.20", b"tea": b"2.80"}
 
 
 def main() -> None:
-    """Ask three times, once in vain."""
+    """Make three requests, one of them in vain."""
     with (
         servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv,
         Producer("price-replies", namesrv=namesrv) as replies,
@@ -34,7 +34,7 @@ def main() -> None:
         desk.wait_assigned(10)
 
         print("coffee", till.request(Message("Prices", b"coffee"), timeout=5).body.decode())
-        # A future, for callers that have something else to do meanwhile.
+        # A future, for callers that do something else meanwhile.
         future = till.request_soon(Message("Prices", b"tea"), timeout=5)
         print("tea", future.result().body.decode())
         try:

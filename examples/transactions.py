@@ -1,4 +1,4 @@
-"""Sell in a database and tell others of it, both or neither: a transaction in blocking code.
+"""Write a sale to a database and send a message about it, both or neither: a transaction in blocking code.
 
 python -m examples.transactions
 """
@@ -16,7 +16,7 @@ COMMIT, ROLLBACK = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK
 
 
 def sell(message: Message, amount: int) -> LocalTransactionState:
-    """The executor: the local half. The id of the transaction is stored with what it has changed."""
+    """The executor: runs the local transaction, which also stores the id of the transaction."""
     with closing(sqlite3.connect(SHOP, uri=True)) as shop, shop:  # commits at the end of the block
         if shop.execute("UPDATE stock SET left = left - ? WHERE left >= ?", (amount, amount)).rowcount == 0:
             return ROLLBACK  # nothing has changed, and consumers get no message
@@ -25,15 +25,15 @@ def sell(message: Message, amount: int) -> LocalTransactionState:
 
 
 def look_up(message: MessageExt) -> LocalTransactionState:
-    """The checker: a broker has not heard how a transaction ended, perhaps as the producer died."""
+    """The checker: the state of a transaction has not reached the broker, perhaps because the producer crashed."""
     with closing(sqlite3.connect(SHOP, uri=True)) as shop:
         found = shop.execute("SELECT 1 FROM sales WHERE id = ?", (message.transaction_id,)).fetchone()
-    # One that is still under way says UNKNOWN; here nothing takes longer than the broker waits.
+    # It would return UNKNOWN while the local transaction may still run; here none takes longer than the broker waits.
     return COMMIT if found else ROLLBACK
 
 
 def main() -> None:
-    """Sell five times two of nine pieces."""
+    """Try to sell two pieces five times, with nine in stock."""
     with closing(sqlite3.connect(SHOP, uri=True)) as shop, BlockingLocalCluster() as cluster:
         shop.executescript("CREATE TABLE stock (left); INSERT INTO stock VALUES (9); CREATE TABLE sales (id, amount)")
         names = cluster.name_server_addresses

@@ -1,4 +1,4 @@
-"""Transactions with trio: a producer dies before it has told the broker, and another one of its group is asked.
+"""Transactions with trio: a producer crashes before it tells the broker the state, which then asks another producer.
 
 python -m examples.transactions_trio
 """
@@ -11,31 +11,31 @@ from rocketpy import LocalTransactionState, Message, MessageExt, TransactionProd
 from rocketpy_broker_sim import LocalCluster
 
 book: dict[str | None, LocalTransactionState] = {}
-"""What has become of each transaction; a program has this in its database."""
+"""The state of each transaction; a real program has this in its database."""
 
 
 async def order(message: Message, arg: object) -> LocalTransactionState:
-    """The executor: the local half succeeds, and then the producer comes to an end."""
+    """The executor: the local transaction commits, and then the producer is stopped."""
     book[message.transaction_id] = LocalTransactionState.COMMIT
     await trio.sleep(3600)
     return LocalTransactionState.COMMIT
 
 
 async def look_up(message: MessageExt) -> LocalTransactionState:
-    """The checker of any producer of the group can tell."""
+    """The checker, which works in any producer of the group."""
     print(f"the broker asks about {message.body.decode()}")
     return book.get(message.transaction_id, LocalTransactionState.UNKNOWN)
 
 
 async def main() -> None:
-    """One producer dies, one is there. This broker asks soon; others do so after some seconds."""
+    """One producer is stopped, another one runs. This broker asks soon; others do so after some seconds."""
     async with LocalCluster(transaction_time_out=200, transaction_check_interval=1000) as cluster:
         names = cluster.name_server_addresses
         with trio.move_on_after(0.3):
             async with TransactionProducer("shop", checker=look_up, executor=order, namesrv=names) as mortal:
                 await mortal.send_in_transaction(Message("Orders", b"one coffee"))
         print("the producer is gone")
-        # `topics` makes it known to the brokers of the topic although it has sent nothing.
+        # With `topics`, the brokers of the topic know it although it has sent nothing.
         async with TransactionProducer("shop", checker=look_up, namesrv=names, topics=["Orders"]):
             (message,) = await cluster.wait_messages("Orders", 1)
             print(f"delivered: {message.body.decode()}")
