@@ -35,8 +35,12 @@ class Sender(Protocol):
     def due(self) -> int:
         """Done-callbacks that have not run, and messages under way."""
 
+    @property
+    def requests(self) -> int:
+        """How many requests are under way."""
+
     def stop(self) -> int:
-        """Take no more messages; how many are under way."""
+        """Take no more messages; how many are under way, requests among them."""
 
     def __str__(self) -> str: ...
 
@@ -59,10 +63,15 @@ def _end() -> None:
     try:
         _wait(senders)
     finally:  # also where it was Ctrl-C: nobody wants to wait any more
-        for sender, count in [(sender, count) for sender in senders if (count := sender.stop())]:
-            what = "1 message" if count == 1 else f"{count} messages"
-            were = "was" if count == 1 else "were"
-            _say(f"{what} of {sender} {were} lost: the process ended before a broker acknowledged them")
+        for sender in senders:
+            count, requests = sender.stop(), sender.requests
+            if count > requests:
+                what = "1 message" if count - requests == 1 else f"{count - requests} messages"
+                were = "was" if count - requests == 1 else "were"
+                _say(f"{what} of {sender} {were} lost: the process ended before a broker acknowledged them")
+            if requests:
+                what = "1 request" if requests == 1 else f"{requests} requests"
+                _say(f"{what} of {sender} got no reply before the process ended")
         for sender, count in [(sender, count) for sender in senders if (count := sender.due - sender.stop()) > 0]:
             what = "1 done-callback" if count == 1 else f"{count} done-callbacks"
             _say(f"{what} of {sender} did not run before the process ended")

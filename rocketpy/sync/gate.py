@@ -139,6 +139,10 @@ class Gates:
         """How many are inside."""
         return sum(map(len, self._gates))
 
+    def counts(self) -> tuple[int, ...]:
+        """How many are inside, by gate."""
+        return tuple(map(len, self._gates))
+
     def begun_by(self, thread: int) -> tuple[int, ...]:
         """How many messages this thread is handing over, by gate: their tickets have it as their `beginner`."""
         return tuple(sum(getattr(each, "beginner", 0) == thread for each in gate.tickets()) for gate in self._gates)

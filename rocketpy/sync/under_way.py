@@ -20,7 +20,7 @@ class UnderWay:
 
     Args:
         config: of the producer.
-        gates: through which `send_soon` and `request_soon` go.
+        gates: that of `send_soon`, then that of `request_soon`.
         direct: the sends that threads wait for.
         callbacks: of its futures.
     """
@@ -63,8 +63,13 @@ class UnderWay:
         """Callbacks that have not run, and messages under way."""
         return len(self._gates) + len(self._callbacks)
 
+    @property
+    def requests(self) -> int:
+        """How many requests are under way."""
+        return sum(self._gates.counts()[1:])
+
     def stop(self) -> int:
-        """The process ends: take no more messages; how many are under way."""
+        """The process ends: take no more messages; how many are under way, requests among them."""
         self._gates.close()
         return len(self._gates)
 

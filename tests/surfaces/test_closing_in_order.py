@@ -64,6 +64,30 @@ def test_the_end_of_the_interpreter_waits_for_done_callbacks(namesrv):
     assert ended.stdout.split() == ["called"] * 8
 
 
+@pytest.mark.waits("a program ends with a request that nobody replies to")
+def test_the_end_of_the_interpreter_waits_for_requests_and_says_how_many_had_no_reply(namesrv):
+    program = textwrap.dedent(
+        """
+        import sys, rocketpy.sync
+        from rocketpy import Message
+        producer = rocketpy.sync.Producer("asking", namesrv=sys.argv[1], exit_timeout=0.3)
+        producer.start()
+        producer.send_soon(Message("Ending", b"x"))
+        producer.request_soon(Message("Ending", b"x"), timeout=30)
+        """
+    )
+    began = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-c", program, namesrv], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert time.monotonic() - began < PATIENCE
+    assert ended.returncode == 0, ended.stderr
+    waited, lost, *_ = ended.stderr.splitlines()
+    assert waited.startswith("rocketpy: waiting up to 0.3 s for 1 message of producer asking")
+    assert lost == "rocketpy: 1 request of producer asking got no reply before the process ended"
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_send_that_would_wait_for_the_one_it_has_interrupted_is_refused(namesrv, monkeypatch):
     caught = []
     with rocketpy.sync.Producer("keyed", namesrv=namesrv) as producer:
