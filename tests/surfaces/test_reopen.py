@@ -9,13 +9,21 @@ import sys
 import pytest
 
 import rocketpy.sync
-from rocketpy import ClientClosedError, ConsumeFromWhere, Message, MessageModel
+from rocketpy import (
+    ClientClosedError,
+    ConsumeFromWhere,
+    LocalTransactionState,
+    Message,
+    MessageModel,
+    ReplyTimeoutError,
+)
 from tests.forking import in_child
 from tests.surfaces.surface import call, entered
 
 if not hasattr(os, "fork"):
     pytest.skip("there are no forks here", allow_module_level=True)
 
+COMMIT = LocalTransactionState.COMMIT
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
@@ -64,6 +72,45 @@ def test_complaint_12_what_was_open_is_reopened_and_the_parent_goes_on(cluster, 
         producer.send(Message(topic, b"parent"))
     bodies = sorted(message.body for message in cluster.messages(topic))
     assert bodies == [b"child", b"child", b"parent", b"parent", b"parent"]
+
+
+def test_complaint_12_a_producer_of_transactions_that_lingers_goes_on_in_a_worker(surface, cluster, namesrv, topic):
+    """Checker, executor and linger are those that it was made with. Half messages never linger."""
+    cluster.create_topic(topic, queues=1)
+    producer = surface.module.TransactionProducer(
+        "shop", namesrv=namesrv, checker=lambda message: COMMIT, executor=lambda message, arg: COMMIT, linger=0.005
+    )
+
+    def work():
+        async def sell():
+            sale = await call(producer.send_in_transaction(Message(topic, b"sale")))
+            return sale.local_state.name, (await call(producer.send(Message(topic, b"plain")))).status.name
+
+        return " ".join(surface.run(lambda: in_reopened(producer, sell)))
+
+    assert in_child(work) == "COMMIT SEND_OK"
+    assert sorted(message.body for message in cluster.messages(topic)) == [b"plain", b"sale"]
+
+
+@pytest.mark.waits("until a request that nobody replies to has timed out")
+def test_complaint_12_a_request_under_way_stays_with_the_parent(cluster, namesrv, topic):
+    cluster.create_topic(topic, queues=1)
+    with rocketpy.sync.Producer("web", namesrv=namesrv, linger=0.005) as producer:
+        future = producer.request_soon(Message(topic, b"parent"), timeout=0.5)
+        lingering = producer.send_soon(Message(topic, b"parent"))
+
+        def work():
+            with pytest.raises(ClientClosedError, match="only the parent process hears"):
+                future.result(10)
+            with producer.reopen():
+                with pytest.raises(ReplyTimeoutError):
+                    producer.request_soon(Message(topic, b"child"), timeout=0.05).result(10)
+                return producer.send_soon(Message(topic, b"child")).result(10).status.name
+
+        assert in_child(work) == "SEND_OK"
+        assert lingering.result(10)
+        assert isinstance(future.exception(10), ReplyTimeoutError)
+    assert sorted(message.body for message in cluster.messages(topic)) == [b"child"] * 2 + [b"parent"] * 2
 
 
 def test_complaint_12_a_consumer_with_a_client_goes_on_with_what_it_subscribes(surface, cluster, namesrv, topic):
