@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import trio
 
+from rocketpy.client.transactions import half_of
 from rocketpy.errors import (
     ClientClosedError,
     ConfigError,
@@ -16,7 +17,9 @@ from rocketpy.errors import (
     TooManyRequestsError,
     TopicNotFoundError,
 )
-from rocketpy.message import Message, MessageQueue
+from rocketpy.message import Message, MessageExt, MessageQueue
+from rocketpy.message.reply import create_reply_message
+from rocketpy.seams import wall_ms
 from rocketpy.wire.batch import decode_batch
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.producer.brokers import SendBroker
@@ -181,6 +184,23 @@ async def test_S17_what_may_not_share_a_frame_does_not(autojump_clock, opened):
         assert together in ([], [{b"a", b"b"}])
         [large] = [taken for taken in broker.taken if taken.header.sys_flag]
         assert large.header.sys_flag & 1, "a large body is compressed and goes alone"
+
+
+async def test_S17_what_has_a_time_or_a_part_of_its_own_never_lingers(autojump_clock, opened):
+    request = MessageExt("T", b"x")
+    request.properties.update({"CLUSTER": "c", "CORRELATION_ID": "1", "REPLY_TO_CLIENT": "a"})
+    never = [
+        Message("T", b"x", delay_level=3),
+        Message("T", b"x", delay=1),
+        Message("T", b"x", deliver_at=wall_ms() + 1000),
+        half_of(Message("T", b"x"), "pg", "U1"),
+        create_reply_message(request, b"x"),
+        Message("%RETRY%g", b"x"),
+    ]
+    async with opened(BatchBroker(), linger=LINGER) as (producer, _):
+        assert [producer.outside.head(message) for message in never] == [None] * len(never)
+        for message in (Message("T", b"x"), Message("T", b"x", keys=["1", "2"], tags="t", sharding_key="k")):
+            assert producer.outside.head(message) is not None
 
 
 async def test_S17_a_message_that_is_compressed_joins_nobody(autojump_clock, opened, slow):

@@ -71,9 +71,14 @@ def test_the_copies_that_are_known_are_bounded(monkeypatch: pytest.MonkeyPatch) 
     for number in range(3):
         window.note_copy(("p", f"U{number}"), 10 + number)
     window.note_copy(("p", "U0"), 20)
-    window.note_copy(("p", "x" * 1000), 30)
     assert [window.live(("p", f"U{number}"), -1) for number in range(3)] == [20, 11, None]
-    assert window.live(("p", "x" * 1000), -1) is None
+
+
+@pytest.mark.parametrize(("length", "known"), [(511, 30), (512, None)])
+def test_copies_with_a_long_key_are_not_known(length: int, known: int | None) -> None:
+    window, key = started(0), ("p", "x" * length)
+    window.note_copy(key, 30)
+    assert window.live(key, -1) == known
 
 
 # --- the messages of the ends ----------------------------------------------------------------------------
@@ -86,7 +91,7 @@ def test_TX5_ends_are_written_as_apache_writes_them() -> None:
     assert decode_properties(str(message.properties)) == {"TAGS": "d", "WAIT": "true"}
     assert offsets_of("d", message.body) == [12, 13, 7]
     assert offsets_of("d", b"4") == [4]  # a release 4.x
-    assert offsets_of("d", b"4,x,-1,,5," + b"9" * 30 + b",") == [4, 5]
+    assert offsets_of("d", b"4,x,-1,,5," + b"9" * 20 + b"," + b"9" * 19) == [4, 5, int("9" * 19)]
     assert offsets_of(None, b"4,") == []
 
 
@@ -148,6 +153,7 @@ def test_copies_say_that_they_are_copies() -> None:
     assert is_copy({"TRANSACTION_CHECK_TIMES": "1"})
     assert is_copy({"TRAN_PREPARED_QUEUE_OFFSET": "7"})
     assert check_times({"TRANSACTION_CHECK_TIMES": "x"}) == 0
+    assert [check_times({"TRANSACTION_CHECK_TIMES": "9" * digits}) for digits in (18, 19)] == [int("9" * 18), 0]
     assert check_times({"TRANSACTION_CHECK_TIMES": "3"}) == 3
     assert first_offset({"TRAN_PREPARED_QUEUE_OFFSET": "-1"}) is None
     assert first_offset({"TRAN_PREPARED_QUEUE_OFFSET": "7"}) == 7
