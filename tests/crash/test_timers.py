@@ -1,4 +1,4 @@
-"""Power losses and kills while timer messages wait: none is early, none is lost, none comes twice without cause."""
+"""Power losses and kills while timer messages wait: none is early or lost, and none is repeated without cause."""
 
 from __future__ import annotations
 

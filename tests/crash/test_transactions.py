@@ -1,4 +1,4 @@
-"""Power losses and kills during transactions: what was promised is delivered, and no more; planted bugs show."""
+"""Power losses and kills during transactions: all promises are kept, and planted bugs are found."""
 
 from __future__ import annotations
 

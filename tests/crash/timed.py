@@ -37,7 +37,7 @@ __all__ = ["TimedRecording", "near_timer", "problems_after", "recorded"]
 
 LENGTH = 1500
 SLOTS = 200
-"""The wheel of a real broker has 38 MB, all of which a simulated disk would copy."""
+"""Far fewer slots than a real wheel, whose 38 MB a simulated disk would copy."""
 STEP_MS = 700
 DOWN_MS = (300, 3000, 60_000)
 """How long it takes until the broker is started again."""
@@ -123,7 +123,7 @@ class TimedDriver(Driver):
         self._put(id_, {PropertyName.TIMER_DELIVER_MS: str(wall_ms() + delay)}, wall_ms() + delay)
 
     def recall(self, each: Timed) -> None:
-        """Put what recalls a message, as the processor does."""
+        """Put a recall, as the processor does."""
         properties = {
             PropertyName.TIMER_DELIVER_MS: str((each.due - 1) // 1000 * 1000 + 1),
             PropertyName.TIMER_DEL_UNIQUE_KEY: delete_key(TOPIC, each.id),

@@ -86,7 +86,7 @@ class Transaction:
         return any(end.stands(at, kill=kill) for end, _ in self.ends)
 
     def is_over(self, at: int, *, kill: bool) -> bool:
-        """Whether nobody is to be asked about it."""
+        """Whether it must not be checked."""
         return any(at_once and end.stands(at, kill=kill) for end, at_once in self.ends)
 
     def begun(self, at: int) -> int:
@@ -142,7 +142,7 @@ class TransactionDriver(Driver):
         self.transactions[id_] = transaction
 
     def end(self, transaction: Transaction, verdict: int, *, at_once: bool, place: int = -1) -> None:
-        """End one; who cannot is told so."""
+        """End a transaction; an error is returned."""
         transaction.verdict = verdict
         offset, position = transaction.places[place]
         header = EndTransactionRequestHeader(
@@ -356,7 +356,7 @@ def _broken(each: Transaction, look: _Look, at: int, *, kill: bool) -> list[str]
 
 
 async def _go_on(driver: TransactionDriver, known: dict[str, Transaction], at: int) -> None:
-    """Ask until nobody is left who can be asked; who does not know commits. New transactions come and go."""
+    """Check until no transaction is left; producers that do not know commit. New transactions come and go."""
     driver.transactions = {id_: attrs.evolve(each, ends=list(each.ends)) for id_, each in known.items()}
     driver.half("Orders", 0, 40)
     driver.write()

@@ -26,7 +26,7 @@ RECALLS = {"recallMessageEnable": True}
 
 @pytest.fixture(scope="module")
 def theirs(apache: Apache) -> Iterator[Cluster]:
-    """Apache's servers, which let messages be recalled."""
+    """Apache's servers, with recallMessageEnable=true."""
     with apache.cluster(overrides=RECALLS) as cluster:
         yield cluster
 

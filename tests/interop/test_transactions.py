@@ -115,7 +115,7 @@ def wait_committed(broker: str, topic: str, wanted: list[str]) -> None:
 
 
 def wait_settled(broker: str) -> None:
-    """Wait until nobody is asked any more: the half topic stands for two checks."""
+    """Wait until no transaction is checked any more: the half topic does not grow during two checks."""
 
     def size() -> int:
         return int(probe.call(broker, MAX, {"topic": HALF, "queueId": 0}).fields["offset"])
@@ -337,12 +337,12 @@ LATER: dict[str, object] = {
     "transactionCheckInterval": 3_600_000,
     "transactionOpBatchInterval": 100,
 }
-"""A broker that asks nobody."""
+"""The settings of a broker that never checks."""
 KEPT: dict[str, object] = {"flushConsumerOffsetInterval": 200, "mappedFileSizeCommitLog": 262_144}
 
 
 class Handed:
-    """A store on its way from broker to broker, and what becomes of the transactions in it."""
+    """A store that is opened by one broker after the other, and the outcome of the transactions in it."""
 
     def __init__(self, apache: Apache, namesrv: str, fresh_name: Callable[[str], str], home: Path) -> None:
         self.apache = apache
@@ -394,7 +394,7 @@ class Handed:
         self.wait_ends(broker)
 
     def stand(self, broker: str) -> None:
-        """Nobody is asked any more."""
+        """No transaction is checked any more."""
         before = len(self.asked.messages)
         with self.answering():
             wait_settled(broker)

@@ -20,7 +20,7 @@ LEAST_TAKEN = 20
 
 
 def judge(servers: Servers, history: History) -> list[Violation]:
-    """What became of every transaction, by the store after the broker has stopped."""
+    """The violations of every transaction, by the store after the broker has stopped."""
     store = MessageStore(RealStorage(servers.store), servers.store_settings())
     store.load()
     try:

@@ -1,4 +1,4 @@
-"""Half messages and their ends: nobody sees one before it is committed, and it is committed once."""
+"""Half messages and their ends: consumers get a message only after its commit, and it is committed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which half messages have ended, and the messages that say so."""
+"""The window of half messages, and the messages of the op topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies of consumers: the broker pushes them to the very client that asked, stores them, and says what came of it."""
+"""Replies of consumers: the broker pushes them to the client that made the request, stores them, and answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def hang(request: RemotingCommand) -> None:
 async def asker(
     network: MemoryNetwork, broker: Broker, answer: Answer = accept, client_id: str = "asker", group: str = "askers"
 ) -> AsyncIterator[Client]:
-    """A producer that the broker knows, and what is pushed to it."""
+    """A producer that the broker knows, and the replies that are pushed to it."""
     received: list[RemotingCommand] = []
 
     def pushed(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
@@ -64,7 +64,7 @@ async def reply(client: Client, properties: str = REPLY, body: bytes = b"yes", *
 
 
 async def stored(client: Client) -> list[Any]:
-    """What is in the reply topic."""
+    """The messages of the reply topic."""
     answer = await client.pull(TOPIC, suspend_timeout_millis=0, sys_flag=4)
     return decode_messages(answer.body)
 
@@ -255,7 +255,7 @@ async def test_K6_what_may_not_be_sent_is_not_pushed(
 
 
 async def test_K6_what_only_a_broker_says_is_not_stored(autojump_clock: MockClock) -> None:
-    """A reply is stored where it was sent, whatever it says of delays, transactions and other topics."""
+    """A reply is stored where it was sent, even with properties of delays, transactions and other topics."""
     network = MemoryNetwork()
     more = "DELAY\x0118\x02TRAN_MSG\x01true\x02REAL_TOPIC\x01elsewhere\x02mine\x01kept\x02"
     async with broker_and_client(network) as (broker, replier), asker(network, broker) as asked:

@@ -1,4 +1,4 @@
-"""Asking producers about transactions that do not end: when, whom, how often, and what is left after a restart."""
+"""Checks of transactions that do not end: when, which producer, how often, and what remains after a restart."""
 
 from __future__ import annotations
 

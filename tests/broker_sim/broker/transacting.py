@@ -1,4 +1,4 @@
-"""A raw producer of transactions: half messages, their ends, and what the broker asks."""
+"""A raw producer of transactions: half messages, their ends, and the checks that the broker sends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 
 
 class Half(NamedTuple):
-    """Where the broker has a half message."""
+    """The place of a half message in the broker."""
 
     offset: int
     position: int
@@ -66,7 +66,7 @@ def end_fields(half: Half, how: int = COMMIT, **more: Any) -> dict[str, str]:
 
 
 async def end(client: Client, half: Half, how: int = COMMIT, **more: Any) -> RemotingCommand:
-    """End a transaction, and wait for the answer, which Java's clients do not ask for."""
+    """End a transaction, and wait for the answer, unlike Java's clients."""
     return await client.ask(RequestCode.END_TRANSACTION, end_fields(half, how, **more))
 
 
@@ -76,7 +76,7 @@ def end_oneway(client: Client, half: Half, how: int = COMMIT, **more: Any) -> No
 
 
 def questions(client: Client) -> list[tuple[Half, MessageExt]]:
-    """What the client was asked."""
+    """The checks that the client has got."""
     found = []
     for request in client.received:
         if request.code == RequestCode.CHECK_TRANSACTION_STATE:
@@ -88,7 +88,7 @@ def questions(client: Client) -> list[tuple[Half, MessageExt]]:
 
 
 async def join(client: Client, *groups: str) -> None:
-    """Be known as a producer; again before the broker takes the client for dead."""
+    """Send a heartbeat as a producer; must be repeated before the broker drops the client."""
     data = HeartbeatData(
         client_id=client.connection.address, producer_data_set=[ProducerData(group_name=group) for group in groups]
     )

@@ -1,4 +1,4 @@
-"""A store in which timer messages wait, on its way through brokers of both kinds."""
+"""A store with waiting timer messages, opened in turn by brokers of both kinds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Handed:
 
     @contextmanager
     def stay(self, who: str, *, kill: bool = False) -> Iterator[None]:
-        """Let somebody have the store: send, take back, and leave it stopped or killed in the middle of a second."""
+        """Run a broker on the store: send, recall, and stop or kill it in the middle of a second."""
         with self.held(who) as broker, rocketpy.sync.Producer("timers", namesrv=self.namesrv) as producer:
             if not self.due:
                 probe.create_topic(broker.address, TOPIC, queues=1)
@@ -98,7 +98,7 @@ class Handed:
         return found
 
     def end(self) -> None:
-        """All that was not recalled comes at last."""
+        """All messages that were not recalled are delivered in the end."""
         last = max(self.due.values())
         with self.held("ours") as broker:
             time.sleep(max(0.0, last - time.time()) + 1)

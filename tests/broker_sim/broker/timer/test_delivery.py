@@ -1,4 +1,4 @@
-"""Messages with a moment of their own, in virtual time: when they come, and that they come once."""
+"""Messages with a time of delivery, in virtual time: each is delivered at its time, and once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking messages back that are not due yet, and what is refused."""
+"""Recalling messages that are not due yet, and recalls that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker with timers that stops, is killed, or meets a disk that fails: each message once where nothing was lost."""
+"""A broker with timers that stops, is killed, or whose disk fails: no message is lost, and few are repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker with timers in virtual time, and who notes when its messages can be read."""
+"""A broker with timers in virtual time, and an observer of when its messages can be read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Timed:
         return await self.client.send(topic, body, text)
 
     async def send_at(self, moment: int, topic: str = "T", unique: str = "U1") -> str:
-        """Send a message for a moment; its handle."""
+        """Send a message that is due at a time, ms since 1970. Returns its recall handle."""
         answer = await self.send(topic, unique=unique, TIMER_DELIVER_MS=str(moment))
         assert answer.code == 0, answer.remark
         return answer.ext_fields["recallHandle"]

@@ -33,7 +33,7 @@ class Kit:
         return [(result.physical_offset, result.size) for result in put_all(self.store, messages)]
 
     def add(self, *ticks: int, kind: int = PLAIN, now: int = NOW) -> list[tuple[int, int]]:
-        """Messages in slots, so many ticks from now."""
+        """Put messages into the slots of these ticks from now."""
         placed = self.put(len(ticks))
         entries = [TimerEntry(TICK + tick, kind, *place, 7) for tick, place in zip(ticks, placed, strict=True)]
         self.timers.add(entries, now)
@@ -45,7 +45,7 @@ class Kit:
         return [] if slot is None else finish(self.timers.units_steps(slot))
 
     def positions(self, tick: int) -> list[int]:
-        """Where the messages of a slot stand."""
+        """The positions of the messages of a slot."""
         return [unit.position for unit in self.units(tick)]
 
     def flush(self, now: float = NOW) -> None:
@@ -54,7 +54,7 @@ class Kit:
         self.timers.flush(what)
 
     def killed(self, *, now: int = NOW, **settings: int) -> Kit:
-        """What the next process finds after a kill."""
+        """The storage that the next process finds after a kill."""
         return Kit(self.storage.clone(), now=now, **settings)
 
 

@@ -1,4 +1,4 @@
-"""The store with timers that Apache's broker left: opened as it is, and made again from its messages to the byte."""
+"""The store with timers of Apache's broker: opened unchanged, and reproduced from its messages byte by byte."""
 
 from __future__ import annotations
 
