@@ -45,8 +45,9 @@ def select_queue(
     *,
     avoid: str | None = None,
     fault: MQFaultStrategy | None = None,
+    oneway: bool = False,
 ) -> MessageQueue:
-    """The next queue in turn.
+    """The next queue in turn; with `oneway` for a send of which nothing more is heard.
 
     A broker that has just failed (`avoid`) and brokers that rest are passed over; when only such are left, one of them
     is taken all the same: there is always an answer.
@@ -59,10 +60,10 @@ def select_queue(
     if fault is None or not fault.enabled:
         return _next_but(queues, counter, avoid) if avoid is not None else queues[next(counter) % len(queues)]
     with fault.lock:  # or two threads would both take the one probe
-        chosen = _next_where(queues, counter, lambda name: name != avoid and fault.is_available(name))
+        chosen = _next_where(queues, counter, lambda name: name != avoid and fault.is_available(name, oneway=oneway))
         chosen = chosen or _next_where(queues, counter, lambda name: name != avoid and fault.is_reachable(name))
         chosen = chosen or queues[next(counter) % len(queues)]
-        fault.chosen(chosen.broker_name)
+        fault.chosen(chosen.broker_name, oneway=oneway)
     return chosen
 
 

@@ -147,7 +147,9 @@ CALLS = {
     "Producer.recall": Call(lambda w: w.producer.recall("Orders", _handle())),
     "Producer.queues": Call(lambda w: w.producer.queues("Orders")),
     "Producer.create_topic": Call(lambda w: w.producer.create_topic("Orders", queues=4)),
-    "Producer.is_open, config": Call(lambda w: (w.producer.is_open, w.producer.config, repr(w.producer))),
+    "Producer.is_open, config, statistics": Call(
+        lambda w: (w.producer.is_open, w.producer.config, w.producer.statistics(), repr(w.producer))
+    ),
     "Producer.start": Call(_started("Producer")),
     "Producer.start, a second time": Call(lambda w: w.start(w.producer), refused=True),
     "Producer.reopen": Call(lambda w: w.producer.reopen(), refused=True),
