@@ -42,6 +42,8 @@ class FaultItem:
     broker_name: str
     latency_ms: float
     """Of the send that brought it here."""
+    counted_ms: float
+    """What that latency counts as: if the send failed, the table's isolation."""
     since: float
     """When that was, on the monotonic clock."""
     available_at: float
@@ -94,13 +96,16 @@ class MQFaultStrategy:
             return
         latency_ms = self.table.isolation_ms if isolation else elapsed * 1000
         duration = self.table.not_available_for(latency_ms) / 1000
+        if not duration and broker_name not in self._items:
+            return  # nearly every send comes here, from any thread: without the lock
         now = self._clock()
         is_new = is_gone = False
         with self.lock:
             item = self._items.get(broker_name)
             if duration > 0:
                 is_new = item is None
-                self._isolate(broker_name, item, elapsed * 1000, now, now + duration, reachable)
+                fresh = FaultItem(broker_name, elapsed * 1000, latency_ms, now, now + duration, reachable)
+                self._isolate(item, fresh)
             elif item is not None and now - elapsed >= item.since:
                 # Only a send that began after the fault proves anything: others were already under way.
                 is_gone = self._items.pop(broker_name, None) is not None
@@ -139,17 +144,12 @@ class MQFaultStrategy:
             del self._items[broker_name]
         logger.info("broker %s takes messages again", broker_name)
 
-    def _isolate(
-        self, broker_name: str, item: FaultItem | None, latency_ms: float, now: float, until: float, reachable: bool
-    ) -> None:
-        if item is None or now >= item.available_at:
+    def _isolate(self, item: FaultItem | None, fresh: FaultItem) -> None:
+        if item is None or fresh.since >= item.available_at:
             self._isolations += 1
-        if item is None:
-            self._items[broker_name] = FaultItem(broker_name, latency_ms, now, until, reachable)
-            return
-        item.latency_ms, item.since, item.reachable = latency_ms, now, reachable
-        item.available_at = max(item.available_at, until)
-        item.probe_until = 0.0
+        if item is not None:
+            fresh.available_at = max(item.available_at, fresh.available_at)
+        self._items[fresh.broker_name] = fresh
 
     # --- where the next one goes -------------------------------------------------------------------------
 
@@ -168,10 +168,25 @@ class MQFaultStrategy:
         """When a oneway send goes to a recovering broker: no other kind of send has probed it until then."""
         return item.available_at + self._probe_timeout
 
-    def is_reachable(self, broker_name: str) -> bool:
-        """Whether the last send reached it. Decides between brokers that all rest."""
-        item = self._items.get(broker_name)
-        return item is None or item.reachable
+    def is_held_against(self, broker_name: str) -> bool:
+        """Whether there is anything against it: if not, a send there is like any other."""
+        return broker_name in self._items
+
+    def pick_at_least_one(self, broker_names: Collection[str]) -> set[str]:
+        """Which brokers to send to although none is available: those that can be reached, and the faster half of them.
+
+        Args:
+            broker_names: between which the choice is.
+
+        Returns:
+            Those of them; empty where none can be reached.
+        """
+        found = [self._items.get(name) for name in broker_names]
+        items = sorted((item.counted_ms, item.broker_name) for item in found if item is not None and item.reachable)
+        if not items:
+            return set()
+        most = items[max(0, len(items) // 2 - 1)][0]
+        return {name for counted, name in items if counted <= most}
 
     def chosen(self, broker_name: str, *, oneway: bool = False) -> None:
         """Take note that a send goes there now: the first one after a rest is the probe."""
