@@ -1,8 +1,8 @@
 """64 senders while every broker of three but one takes two seconds, with the fault strategy and without.
 
 ``python -m benchmarks.slow_brokers [--seconds N]``, or ``./dev bench slow-brokers``. The brokers are a cluster of ours
-in a process of its own, whose faults make them slow. A rate is compared with that of the same senders just before,
-while all brokers were well.
+in a process of its own, whose faults make them slow. As many senders of the same kind have a second cluster, where all
+brokers are well; both take turns of seconds, so that a busy minute of the machine affects both.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ SLOW = 2.0
 BROKERS, SLOW_ONES = 3, 2
 WARMING = 5.0
 """Seconds after which every sender has had the answers of slow brokers that it was waiting for."""
+TURN = 2.0
+"""Seconds of a turn with slow brokers; those with brokers that are well take half of it."""
 BAR = 0.9
 """Share of the healthy rate that the strategy keeps."""
 TOPIC = "Slow"
@@ -50,8 +52,8 @@ class Sample:
 
     Attributes:
         name: of the way.
-        healthy: messages/s while all brokers were well.
-        slow: messages/s while all but one were slow.
+        healthy: messages/s where all brokers are well.
+        slow: messages/s where all but one are slow.
         probes: how many single sends looked whether a slow broker was well again.
         failed: sends that were not acknowledged.
     """
@@ -69,18 +71,23 @@ class Sample:
 
 
 class Senders:
-    """Threads that send and wait, all the time; `rate` counts what is acknowledged meanwhile."""
+    """Threads that send and wait, when it is their turn."""
 
     def __init__(self, producer: rocketpy.sync.Producer) -> None:
         self._producer = producer
         self._counts = [0] * SENDERS
         self._failed = [0] * SENDERS
-        self._over = threading.Event()
+        self._turn, self._over = threading.Event(), threading.Event()
+        self._seconds = 0.0
+        self._sent = 0
         self._pool = ThreadPoolExecutor(SENDERS)
         self._under_way = [self._pool.submit(self._keep_sending, number) for number in range(SENDERS)]
 
     def _keep_sending(self, number: int) -> None:
-        while not self._over.is_set():
+        while True:
+            self._turn.wait()
+            if self._over.is_set():
+                return
             try:
                 self._producer.send(rocketpy.Message(TOPIC, BODY))
             except rocketpy.RocketMQError:
@@ -93,15 +100,28 @@ class Senders:
         """Sends that were not acknowledged, so far."""
         return sum(self._failed)
 
-    def rate(self, seconds: float) -> float:
-        """Acknowledged messages/s from now on."""
+    def take_turn(self, seconds: float) -> None:
+        """Send for so long; what is under way then ends by itself."""
         began, before = time.perf_counter(), sum(self._counts)
+        self._turn.set()
         time.sleep(seconds)
-        return (sum(self._counts) - before) / (time.perf_counter() - began)
+        self._turn.clear()
+        self._seconds += time.perf_counter() - began
+        self._sent += sum(self._counts) - before
+
+    def start_counting(self) -> None:
+        """What was sent so far was for warming up."""
+        self._seconds, self._sent = 0.0, 0
+
+    @property
+    def rate(self) -> float:
+        """Acknowledged messages/s in all turns."""
+        return self._sent / self._seconds
 
     def end(self) -> None:
         """Let all of them end, and raise what a bug has raised in one."""
         self._over.set()
+        self._turn.set()
         self._pool.shutdown()
         for each in self._under_way:
             each.result()
@@ -133,22 +153,35 @@ def serve() -> None:
 
 def measure(name: str, seconds: float) -> Sample:
     """Take one way for so many seconds, with brokers that have seen no other."""
-    well = min(10.0, seconds)
+    with senders(name) as (well, _, healthy), senders(name) as (child, producer, slow):
+        for what in (f"slow {SLOW}", "heal"):  # what makes faults stands in front of their sends from now on, as there
+            _tell(well, what)
+        healthy.take_turn(min(2.0, seconds))
+        slow.take_turn(min(2.0, seconds))
+        _tell(child, f"slow {SLOW}")
+        slow.take_turn(WARMING)
+        for each in (healthy, slow):
+            each.start_counting()
+        before = producer.statistics().faults.probes
+        turns = max(1, round(seconds / TURN))
+        for _ in range(turns):
+            healthy.take_turn(seconds / turns / 2)
+            slow.take_turn(seconds / turns)
+        probes = producer.statistics().faults.probes - before
+        _tell(child, "heal")
+        return Sample(name, healthy.rate, slow.rate, probes, healthy.failed + slow.failed)
+
+
+@contextmanager
+def senders(name: str) -> Iterator[tuple[Child, rocketpy.sync.Producer, Senders]]:
+    """Senders of one way, and a cluster for them alone."""
     with cluster() as (child, namesrv):
         with rocketpy.sync.Producer("bench_slow", namesrv=namesrv, **WAYS[name]) as producer:
-            senders = Senders(producer)
+            made = Senders(producer)
             try:
-                senders.rate(min(2.0, seconds))
-                healthy = senders.rate(well)
-                _tell(child, f"slow {SLOW}")
-                senders.rate(WARMING)
-                before = producer.statistics().faults.probes
-                slow = senders.rate(seconds)
-                probes = producer.statistics().faults.probes - before
-                _tell(child, "heal")
+                yield child, producer, made
             finally:
-                senders.end()
-        return Sample(name, healthy, slow, probes, senders.failed)
+                made.end()
 
 
 def _tell(child: Child, what: str) -> None:
