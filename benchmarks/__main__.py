@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks import slow_brokers
 from benchmarks.against.command import main as against
 from benchmarks.bars import APACHE, PEERS, SURFACE_ROUNDS
 from benchmarks.budget import Budget
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from benchmarks.peers.peer import PeerMake
 
 SPARK_ROWS = 2_000_000
+SAMPLE_SECONDS = 0.6
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -44,7 +46,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="NAME",
         help="only these figures, and the raw loops beside them; surfaces: those of sending from trio, threads and "
         "asyncio, on Apache's servers alone; consumer: those of consuming 700,000 messages, likewise, and of what "
-        "consumers cost our broker; store: those of the store; spark-sink: those of Spark",
+        "consumers cost our broker; store: those of the store; spark-sink: those of Spark; slow-brokers, by itself: 64 "
+        "senders while brokers are slow",
     )
     parser.add_argument("--list", action="store_true", help="say which names there are")
     parser.add_argument(
@@ -53,14 +56,21 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         help=f"how often each figure is taken ({ROUNDS}; {SURFACES} and {CONSUMER} {SURFACE_ROUNDS}; of the store 1)",
     )
     parser.add_argument("--rows", type=int, help=f"that Spark sends for one sample ({SPARK_ROWS:,})")
-    parser.add_argument("--seconds", type=float, default=0.6, help="how long one sample takes (%(default)s)")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        help=f"how long one sample takes ({SAMPLE_SECONDS}; {slow_brokers.NAME} {slow_brokers.SECONDS:g})",
+    )
     parser.add_argument("--ours-only", action="store_true", help="leave Apache's servers out")
     parser.add_argument("--no-peers", action="store_true", help="leave clients of other makes out")
     parser.add_argument("--against", metavar="REV", help="compare this tree with that of another commit")
     parser.add_argument("--dirty", action="store_true", help="with --against: this tree as it is, committed or not")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the bars (wants matplotlib)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    if options.seconds is None:
+        options.seconds = slow_brokers.SECONDS if slow_brokers.NAME in options.names else SAMPLE_SECONDS
+    return options
 
 
 def company(
@@ -86,6 +96,8 @@ def main() -> int:
     try:
         if options.against is not None:
             return against(options)
+        if options.names == [slow_brokers.NAME]:
+            return slow_brokers.main(["--seconds", str(options.seconds)])
         if store.is_asked_for(options.names):
             return store_main(options)
         if spark.is_asked_for(options.names):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rocketpy._version import __version__
 
 if TYPE_CHECKING:
+    from rocketpy.client.fault_statistics import BrokerFault, FaultStatistics
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.selection import by_hash, by_random
     from rocketpy.config import (
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from rocketpy.message.reply import create_reply_message
     from rocketpy.producer import Producer, TransactionProducer
     from rocketpy.producer.checks import ChecksStatistics
+    from rocketpy.producer.statistics import ProducerStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
@@ -113,6 +115,7 @@ __all__ = [
     "AllocateMachineRoomNearby",
     "AllocateRequest",
     "BrokerError",
+    "BrokerFault",
     "BrokerUnreachableError",
     "ChecksStatistics",
     "ClientClosedError",
@@ -123,6 +126,7 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeResult",
     "DeadLetterReplay",
+    "FaultStatistics",
     "FilterRefusedError",
     "FlowControlError",
     "IllegalOperationError",
@@ -151,6 +155,7 @@ __all__ = [
     "OffsetStoreError",
     "Producer",
     "ProducerConfig",
+    "ProducerStatistics",
     "ProtocolError",
     "PullConsumer",
     "PullConsumerConfig",
@@ -204,6 +209,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "rocketpy.client.fault_statistics": ("BrokerFault", "FaultStatistics"),
     "rocketpy.client.instance": ("MQClientInstance",),
     "rocketpy.client.selection": ("by_hash", "by_random"),
     "rocketpy.config": (
@@ -237,6 +243,7 @@ _HOMES = {
     "rocketpy.message.reply": ("create_reply_message",),
     "rocketpy.producer": ("Producer", "TransactionProducer"),
     "rocketpy.producer.checks": ("ChecksStatistics",),
+    "rocketpy.producer.statistics": ("ProducerStatistics",),
     "rocketpy.results": (
         "ConsumeFromWhere",
         "ConsumeResult",

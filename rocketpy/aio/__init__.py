@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rocketpy.aio.producer import Producer
     from rocketpy.aio.pull_consumer import PullConsumer
     from rocketpy.aio.transactions import TransactionProducer
+    from rocketpy.client.fault_statistics import BrokerFault, FaultStatistics
     from rocketpy.config import (
         ClientConfig,
         LatencyTable,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.message.reply import create_reply_message
     from rocketpy.producer.checks import ChecksStatistics
+    from rocketpy.producer.statistics import ProducerStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
@@ -68,11 +70,13 @@ __all__ = [
     "AllocateConsistentHash",
     "AllocateMachineRoomNearby",
     "AllocateRequest",
+    "BrokerFault",
     "ChecksStatistics",
     "ClientConfig",
     "ConsumeFromWhere",
     "ConsumeResult",
     "DeadLetterReplay",
+    "FaultStatistics",
     "LatencyTable",
     "LitePullConsumer",
     "LitePullConsumerConfig",
@@ -89,6 +93,7 @@ __all__ = [
     "OffsetStorage",
     "Producer",
     "ProducerConfig",
+    "ProducerStatistics",
     "PullConsumer",
     "PullConsumerConfig",
     "PullResult",

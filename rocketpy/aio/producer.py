@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.producer.outside import Terms
+    from rocketpy.producer.statistics import ProducerStatistics
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
 
@@ -69,6 +70,10 @@ class Producer(Lifetime[TrioProducer]):
     def is_open(self) -> bool:
         """Whether it may be used, in this process."""
         return self._inner.is_open
+
+    def statistics(self) -> ProducerStatistics:
+        """How its sends go. See `rocketpy.Producer.statistics`."""
+        return self._inner.statistics()
 
     async def start(self) -> None:
         """Open it, for the running loop; the same as entering it with `async with`.

@@ -45,11 +45,12 @@ def select_queue(
     *,
     avoid: str | None = None,
     fault: MQFaultStrategy | None = None,
+    oneway: bool = False,
 ) -> MessageQueue:
-    """The next queue in turn.
+    """The next queue in turn; with `oneway` for a send of which nothing more is heard.
 
-    A broker that has just failed (`avoid`) and brokers that rest are passed over; when only such are left, one of them
-    is taken all the same: there is always an answer.
+    A broker that has just failed (`avoid`) and brokers that rest are passed over; when only such are left, one of the
+    least bad of them is taken all the same: there is always an answer.
 
     Raises:
         ConfigError: there are no queues.
@@ -58,12 +59,26 @@ def select_queue(
         raise ConfigError("there is no queue to choose from")
     if fault is None or not fault.enabled:
         return _next_but(queues, counter, avoid) if avoid is not None else queues[next(counter) % len(queues)]
+
+    def is_wanted(name: str) -> bool:
+        return name != avoid and fault.is_available(name, oneway=oneway)
+
+    chosen = _next_where(queues, counter, is_wanted)
+    if chosen is not None and not fault.is_held_against(chosen.broker_name):
+        return chosen
     with fault.lock:  # or two threads would both take the one probe
-        chosen = _next_where(queues, counter, lambda name: name != avoid and fault.is_available(name))
-        chosen = chosen or _next_where(queues, counter, lambda name: name != avoid and fault.is_reachable(name))
-        chosen = chosen or queues[next(counter) % len(queues)]
-        fault.chosen(chosen.broker_name)
+        if chosen is None or not is_wanted(chosen.broker_name):
+            chosen = _next_where(queues, counter, is_wanted) or _least_bad(queues, counter, avoid, fault)
+        fault.chosen(chosen.broker_name, oneway=oneway)
     return chosen
+
+
+def _least_bad(
+    queues: Sequence[MessageQueue], counter: Iterator[int], avoid: str | None, fault: MQFaultStrategy
+) -> MessageQueue:
+    """A queue although all brokers rest, or are avoided."""
+    names = fault.pick_at_least_one({queue.broker_name for queue in queues} - {avoid})
+    return _next_where(queues, counter, names.__contains__) or queues[next(counter) % len(queues)]
 
 
 def _next_but(queues: Sequence[MessageQueue], counter: Iterator[int], avoid: str) -> MessageQueue:

@@ -71,11 +71,12 @@ async def _written(sending: Sending) -> Connection:
                 await core.times.check(broker_name, address, timeout=left / 2)
             connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
         except RocketMQError as error:
-            sending.note(broker_name, address, error, started)
+            sending.note(queue, broker_name, address, error, started)
             then = sending.then(error)
             if then is None:
                 break
             await sending.get_ready(then)
         else:
+            core.fault.update_oneway(broker_name)
             return connection
     raise sending.verdict()

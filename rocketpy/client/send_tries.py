@@ -57,12 +57,14 @@ class Sending:
     def failed(self, attempt: Try[RequestConnection], error: RocketMQError) -> Then | None:
         """Keep what a try over a connection came to; what follows it, None when nothing does."""
         self.stay_at(attempt.queue)
-        self.note(attempt.broker_name, attempt.address, error, attempt.started)
+        self.note(attempt.queue, attempt.broker_name, attempt.address, error, attempt.started)
         return self.then(error)
 
-    def note(self, broker_name: str, address: str | None, error: RocketMQError, started: float) -> None:
+    def note(
+        self, queue: MessageQueue, broker_name: str, address: str | None, error: RocketMQError, started: float
+    ) -> None:
         """Keep what a try came to."""
-        self.attempts.append(self.core.failed(broker_name, address, error, started))
+        self.attempts.append(self.core.failed(queue, broker_name, address, error, started))
 
     def stay_at(self, queue: MessageQueue) -> None:
         """A selector is asked once: the tries that follow are for the queue that it chose."""
@@ -185,12 +187,13 @@ class Sending:
                     raise
             return await self._move(attempt, until)
         except RocketMQError as error:
-            self.note(broker_name, address, error, started)
+            self.note(queue, broker_name, address, error, started)
             raise
 
     def queue(self, info: TopicPublishInfo) -> MessageQueue:
         """Where the next try goes."""
-        queue = self.core.choose(self.outgoing, info, self.choice, [each.broker_name for each in self.attempts])
+        failed = [each.broker_name for each in self.attempts]
+        queue = self.core.choose(self.outgoing, info, self.choice, failed, oneway=self.kind is SendKind.ONEWAY)
         self.stay_at(queue)
         return queue
 

@@ -25,8 +25,6 @@ from rocketpy.client.waiting import TrioThread, Waits
 from rocketpy.client.warm import Warm, Way, quick_result
 from rocketpy.errors import (
     BrokerUnreachableError,
-    ConnectError,
-    ProtocolError,
     RocketMQError,
     SendAttempt,
 )
@@ -59,7 +57,6 @@ _SEND_OK, _PLAIN = SendStatus.SEND_OK, SendKind.PLAIN
 """Looked up once: a member of an enumeration takes longer to find than most else that a send does."""
 
 
-_NOT_AGAINST_A_BROKER: Final = (ProtocolError, NotStoredOkError)
 _SHARDING_KEY: Final = PropertyName.SHARDING_KEY
 
 
@@ -129,7 +126,12 @@ class SendCore:
         self.client = client
         self.config = config
         self.clock: Callable[[], float] = trio.current_time
-        self.fault = MQFaultStrategy(self._now, enabled=config.send_latency_enable, table=config.latency_table)
+        self.fault = MQFaultStrategy(
+            self._now,
+            enabled=config.send_latency_enable,
+            table=config.latency_table,
+            probe_timeout=config.send_timeout,
+        )
         self.order = KeyOrder()
         self.times = DeliveryTimes(client)
         self.is_open = False
@@ -257,7 +259,13 @@ class SendCore:
         return SendKind.KEYED if _SHARDING_KEY in outgoing.message.properties else SendKind.PLAIN
 
     def choose(
-        self, outgoing: Outgoing, info: TopicPublishInfo, choice: Choice | None, failed: Sequence[str] = ()
+        self,
+        outgoing: Outgoing,
+        info: TopicPublishInfo,
+        choice: Choice | None,
+        failed: Sequence[str] = (),
+        *,
+        oneway: bool = False,
     ) -> MessageQueue:
         """The queue of the next try. `failed` are the brokers of those before, the last one last."""
         if choice is not None:
@@ -276,7 +284,7 @@ class SendCore:
             return info.queues[next(counter) % len(info.queues)]
         untried = [queue for queue in info.queues if queue.broker_name not in failed] if failed else ()
         last = failed[-1] if failed else None
-        return select_queue(untried or info.queues, counter, avoid=last, fault=self.fault)
+        return select_queue(untried or info.queues, counter, avoid=last, fault=self.fault, oneway=oneway)
 
     def others(self, outgoing: Outgoing, failed: Collection[str]) -> bool:
         """Whether there is a broker that could take the message and is none of those."""
@@ -443,12 +451,13 @@ class SendCore:
         queue = attempt.queue
         return send_result(answer, attempt.address, queue.topic, queue.broker_name, attempt.outgoing.message_id)
 
-    def failed(self, broker_name: str, address: str | None, error: RocketMQError, started: float) -> SendAttempt:
+    def failed(
+        self, queue: MessageQueue, broker_name: str, address: str | None, error: RocketMQError, started: float
+    ) -> SendAttempt:
         """Take note of a try that failed."""
         elapsed = self.clock() - started
-        if not isinstance(error, _NOT_AGAINST_A_BROKER):
-            self.fault.update(broker_name, elapsed, isolation=True, reachable=not isinstance(error, ConnectError))
-        return SendAttempt(broker_name, address, error, elapsed)
+        self.fault.update_failed(broker_name, elapsed, error, self.config.retry_response_codes)
+        return error.note_try(broker_name, address, elapsed, queue)
 
     # --- the rule --------------------------------------------------------------------------------------
 

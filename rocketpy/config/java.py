@@ -54,8 +54,7 @@ _REASONS = {
     "there are no proxies; address_map says how brokers are reached": "socksProxyConfig",
     "clients connect to the address that a broker has registered, never to the port next to it":
         "vipChannelEnabled sendMessageWithVIPChannel",
-    "an older name of send_latency_enable": "sendLatencyFaultEnable",
-    "a broker that failed is tried again by one send, not probed": "detectInterval detectTimeout startDetectorEnable",
+    "an older name of sendLatencyEnable, which is called send_latency_enable here": "sendLatencyFaultEnable",
     "requests are signed with access_key and secret_key; there are no other hooks": "rpcHook",
     "always PYTHON": "language",
     "completions and callbacks run in the loop, without a pool": "clientCallbackExecutorThreads",
@@ -134,6 +133,10 @@ SYSTEM_PROPERTIES: Mapping[str, str] = {
 }
 """System property of Java's clients -> why no setting corresponds to it. `NOT_OF_CLASSES` has those that have one."""
 
+_TABLE = "pass a LatencyTable as latency_table: it has both columns"
+SETTERS: Mapping[str, str] = {"latencyMax": _TABLE, "notAvailableDuration": _TABLE}
+"""What Java's producer sets without having a field for it -> how it is set here."""
+
 NOT_OF_CLASSES: Mapping[str, str] = {
     "BROKER_SUSPEND_MAX_TIME_MILLIS": "a constant of Java's consumer",
     "CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND": "a constant of Java's consumer",
@@ -164,7 +167,7 @@ def advice(name: str, known: Iterable[str]) -> str:
     for java, field in fields_by_java_name().items():
         if _folded(java) == written and field.name in known:
             return f"it is called {field.name} here"
-    for java, reason in NOT_THERE.items():
+    for java, reason in (*NOT_THERE.items(), *SETTERS.items()):
         if _folded(java) == written:
             return reason
     for java, reason in SYSTEM_PROPERTIES.items():

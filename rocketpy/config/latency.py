@@ -12,14 +12,21 @@ from typing import ClassVar
 
 import attrs
 
-from rocketpy.config.checks import whole
+from rocketpy.config.checks import number, whole
 from rocketpy.errors import ConfigError
 
 __all__ = ["LatencyTable", "latency_table_of"]
 
+_MOST_MS = 24 * 3600 * 1000
+
 
 def _steps(value: Iterable[int]) -> tuple[int, ...]:
-    return tuple(value)
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise ConfigError(f"the steps of a latency table must be a list of milliseconds, not {value!r:.100}")
+    steps = tuple(value)
+    for step in steps:
+        number("a step of a latency table", step, (int,))
+    return steps
 
 
 @attrs.frozen(kw_only=True)
@@ -45,6 +52,8 @@ class LatencyTable:
             raise ConfigError("latency_max_ms and not_available_ms must have the same number of steps, at least one")
         if list(steps) != sorted(set(steps)) or steps[0] < 0 or min(self.not_available_ms) < 0:
             raise ConfigError(f"latency_max_ms must rise, and nothing may be negative: {self}")
+        if max(*steps, *self.not_available_ms) > _MOST_MS:
+            raise ConfigError(f"nothing in a latency table may be more than a day, {_MOST_MS} ms: {self}")
 
     def not_available_for(self, latency_ms: float) -> int:
         """Milliseconds for which a broker is passed over after a send of that latency."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from rocketpy.config.checks import MIB, group_name, seconds, topic_name, whole
+from rocketpy.config.checks import MIB, group_name, member, seconds, topic_name, whole
 from rocketpy.config.client import ClientConfig
 from rocketpy.config.latency import LatencyTable, latency_table_of
 from rocketpy.errors import ConfigError
@@ -142,9 +142,25 @@ class ProducerConfig(ClientConfig):
         default=32 * MIB, validator=whole(1), metadata={"java": "totalBatchMaxBytes"}
     )
     """Bytes of message bodies that may wait to be sent or acknowledged before sending waits. With `linger` only."""
-    send_latency_enable: bool = attrs.field(default=False, metadata={"java": "sendLatencyEnable"})
+    send_latency_enable: bool = attrs.field(
+        default=False, validator=member(bool), metadata={"java": "sendLatencyEnable"}
+    )
     """Whether brokers that were slow or failed are passed over for a while."""
     latency_table: LatencyTable = attrs.field(
         default=LatencyTable.RELEASE_4, converter=latency_table_of, metadata={"java": None}
     )
-    """For how long. "4.x" and "5.x" name the tables of those releases."""
+    """For how long: "4.x" or "5.x" for the table of those releases, or a `LatencyTable` of your own. (In Java
+    setLatencyMax and setNotAvailableDuration.)"""
+    start_detector_enable: bool = attrs.field(
+        default=False, validator=member(bool), metadata={"java": "startDetectorEnable"}
+    )
+    """Whether brokers that could not be reached are looked for, and used again as soon as they are there. With
+    `send_latency_enable` only."""
+    detect_interval: float = attrs.field(
+        default=2.0, validator=seconds(0.01, 600), metadata={"java": "detectInterval", "scale": 1000}
+    )
+    """Seconds between two looks."""
+    detect_timeout: float = attrs.field(
+        default=0.2, validator=seconds(0.001, 600), metadata={"java": "detectTimeout", "scale": 1000}
+    )
+    """Seconds that a look may take."""

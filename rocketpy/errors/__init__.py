@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rocketpy.errors.attempts import SendAttempt
 from rocketpy.errors.broker import (
     BrokerError,
     FilterRefusedError,
@@ -276,29 +277,6 @@ class BrokerUnreachableError(RouteNotFoundError):
 # --- sending ---------------------------------------------------------------------------------------
 
 
-class SendAttempt:
-    """One try of a send: where it went, what came of it, how long it took.
-
-    Attributes:
-        broker_name: The broker that was chosen.
-        address: Its address, or None when it had none.
-        error: Why the try failed.
-        elapsed: Seconds it took.
-    """
-
-    __slots__ = ("address", "broker_name", "elapsed", "error")
-
-    def __init__(self, broker_name: str, address: str | None, error: RocketMQError, elapsed: float) -> None:
-        self.broker_name = broker_name
-        self.address = address
-        self.error = error
-        self.elapsed = elapsed
-
-    def __repr__(self) -> str:
-        """One line for a log."""
-        return f"<{self.broker_name} at {self.address} after {self.elapsed * 1000:.0f} ms: {self.error}>"
-
-
 class QueueLockedError(RocketMQError):
     """Queues of an orderly consumer cannot be taken yet: another member has the locks, or a listener still runs.
 
@@ -309,15 +287,19 @@ class QueueLockedError(RocketMQError):
 class SendError(RocketMQError):
     """Every try of a send failed; the last error is ``__cause__``.
 
-    Attributes:
-        attempts: The tries in order.
+    `attempts` has all of them, in order.
     """
 
     retriable = True
 
     def __init__(self, message: str, *, attempts: Sequence[SendAttempt] = ()) -> None:
         super().__init__(message)
-        self.attempts = tuple(attempts)
+        self._attempts = tuple(attempts)
+
+    @property
+    def attempts(self) -> tuple[SendAttempt, ...]:
+        """The tries in order."""
+        return self._attempts
 
 
 class SendManyError(RocketMQError):

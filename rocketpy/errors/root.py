@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar
 
+from rocketpy.errors.attempts import SendAttempt
+
 __all__ = ["RocketMQError", "unsent"]
 
 ErrorType = TypeVar("ErrorType", bound="RocketMQError")
@@ -19,6 +21,23 @@ class RocketMQError(Exception):
 
     retriable: ClassVar[bool] = False
     nothing_sent: bool = False
+    _tried: tuple[str, str | None, float, tuple[str, str, int]] | None = None
+    """The try that it ended. Facts and not an attempt, which would refer to the error and make a cycle of both."""
+
+    @property
+    def attempts(self) -> tuple[SendAttempt, ...]:
+        """The tries of the send that ended with this error, in order; empty where no broker was chosen."""
+        if self._tried is None:
+            return ()
+        broker_name, address, elapsed, queue = self._tried
+        return (SendAttempt(broker_name, address, self, elapsed, queue),)
+
+    def note_try(
+        self, broker_name: str, address: str | None, elapsed: float, queue: tuple[str, str, int]
+    ) -> SendAttempt:
+        """Keep which try of a send it ended; for rocketpy itself."""
+        self._tried = broker_name, address, elapsed, queue
+        return SendAttempt(broker_name, address, self, elapsed, queue)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle by what it is made of: the constructors ask for facts by their names."""

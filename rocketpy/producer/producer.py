@@ -28,6 +28,7 @@ from rocketpy.producer.lingering import TaskSends
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
 from rocketpy.producer.requesting import Requesting
+from rocketpy.producer.statistics import Observed
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
 
@@ -44,7 +45,7 @@ __all__ = ["Producer"]
 logger = get_logger(__name__)
 
 
-class Producer(Requesting, Reopenable):
+class Producer(Requesting, Observed, Reopenable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.
@@ -131,6 +132,10 @@ class Producer(Requesting, Reopenable):
                 self._core.open()
                 self._nursery = await stack.enter_async_context(open_services())
                 self.outside.open(self._nursery)
+                if self.config.send_latency_enable and self.config.start_detector_enable:
+                    from rocketpy.client.detector import Detector  # few producers have one
+
+                    self._nursery.start_soon(Detector(self.client, self._core.fault, self.config).run)
                 self.client.register_producer(self.config.group, self)
                 stack.push_async_callback(self._say_goodbye)
                 stack.push_async_exit(self._finish_sends)

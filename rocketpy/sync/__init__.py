@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rocketpy.client.fault_statistics import BrokerFault, FaultStatistics
     from rocketpy.config import (
         ClientConfig,
         LatencyTable,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.message.reply import create_reply_message
     from rocketpy.producer.checks import ChecksStatistics
+    from rocketpy.producer.statistics import ProducerStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
@@ -68,11 +70,13 @@ __all__ = [
     "AllocateConsistentHash",
     "AllocateMachineRoomNearby",
     "AllocateRequest",
+    "BrokerFault",
     "ChecksStatistics",
     "ClientConfig",
     "ConsumeFromWhere",
     "ConsumeResult",
     "DeadLetterReplay",
+    "FaultStatistics",
     "LatencyTable",
     "LitePullConsumer",
     "LitePullConsumerConfig",
@@ -89,6 +93,7 @@ __all__ = [
     "OffsetStorage",
     "Producer",
     "ProducerConfig",
+    "ProducerStatistics",
     "PullConsumer",
     "PullConsumerConfig",
     "PullResult",

@@ -177,12 +177,14 @@ class DirectSends:
         info = core.client.routes.publish_info(outgoing.topic)
         if info is None or terms.key is not None or outgoing.timed:
             return False
-        queue = core.choose(outgoing, info, terms.choice)
+        queue = core.choose(outgoing, info, terms.choice, oneway=True)
         broker_name, address = core.target(queue)
         connection = self.nowait(address)
         if connection is None:
+            outgoing.chosen = queue if outgoing.is_plain else None
             return False
         connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
+        core.fault.update_oneway(broker_name)
         return True
 
     # --- the end ---------------------------------------------------------------------------------------

@@ -41,6 +41,9 @@ JAVA_DEFAULTS = {
     "backPressureForAsyncSendNum": 1024,
     "backPressureForAsyncSendSize": 104_857_600,
     "sendLatencyEnable": False,
+    "startDetectorEnable": False,
+    "detectInterval": 2000,
+    "detectTimeout": 200,
     "messageQueueListener": None,
     "offsetStore": None,
     "messageModel": MessageModel.CLUSTERING,
@@ -172,6 +175,11 @@ def test_the_environment_names_the_name_servers(monkeypatch: pytest.MonkeyPatch)
         ("retry_response_codes", "12", "must be a list of numbers"),
         ("retry_response_codes", [None], "must be a list of numbers"),
         ("latency_table", "6.x", "4.x"),
+        ("send_latency_enable", "false", "must be a bool"),
+        ("start_detector_enable", 1, "must be a bool"),
+        ("detect_interval", 2000, "not in milliseconds"),
+        ("detect_interval", 0, "between 0.01"),
+        ("detect_timeout", 2000, "not in milliseconds"),
         ("serialize_type", "XML", "JSON, ROCKETMQ"),
         ("serialize_type", 1, "JSON, ROCKETMQ"),
         ("compress_type", "GZIP", "LZ4, ZSTD, ZLIB"),
@@ -256,6 +264,18 @@ def test_a_latency_table_has_rising_steps_and_equal_columns() -> None:
         LatencyTable(latency_max_ms=(100, 50), not_available_ms=(0, 0))
     with pytest.raises(ConfigError, match="negative"):
         LatencyTable(latency_max_ms=(50, 100), not_available_ms=(0, -1))
+    with pytest.raises(ConfigError, match="at least one"):
+        LatencyTable(latency_max_ms=(), not_available_ms=())
+    with pytest.raises(ConfigError, match="more than a day"):
+        LatencyTable(latency_max_ms=(50,), not_available_ms=(10**9,))
+    with pytest.raises(ConfigError, match="isolation_ms"):
+        LatencyTable(latency_max_ms=(50,), not_available_ms=(0,), isolation_ms=-1)
+    for wrong in (50, "50", None, ("50",), (0.5,), (True,)):
+        with pytest.raises(ConfigError, match="a latency table must be a"):
+            LatencyTable(latency_max_ms=wrong, not_available_ms=(0,))
+    own = LatencyTable(latency_max_ms=[20, 40], not_available_ms=[0, 500], isolation_ms=40)
+    assert [own.not_available_for(latency) for latency in (0, 39.9, 40, 10_000)] == [0, 0, 500, 500]
+    assert ProducerConfig(group="g", latency_table=own).latency_table is own
     assert ProducerConfig(group="g", latency_table="5.x").latency_table is LatencyTable.RELEASE_5
 
 

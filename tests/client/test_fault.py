@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -144,6 +146,55 @@ def test_when_all_rest_a_reachable_one_is_offered_and_not_the_last(clock: Clock)
         fault.update(name, 3.0, isolation=True, reachable=name != "a")
     assert set(brokers(fault, itertools.count(), 24)) == {"b", "c"}
     assert set(brokers(fault, itertools.count(), 24, avoid="b")) == {"c"}
+
+
+@pytest.mark.parametrize("isolation", [False, True])
+def test_S13_when_all_rest_the_least_slow_is_offered(clock: Clock, *, isolation: bool) -> None:
+    fault = strategy(clock)
+    fault.update("a", 2.0)
+    fault.update("b", 0.001 if isolation else 3.0, isolation=isolation)
+    fault.update("c", 0.6)
+    assert set(brokers(fault, itertools.count(), 24)) == {"c"}
+    assert set(brokers(fault, itertools.count(), 24, avoid="c")) == {"a"}
+
+
+def test_S13_of_many_that_rest_the_better_half_is_offered(clock: Clock) -> None:
+    fault = strategy(clock)
+    for number, name in enumerate("badc"):
+        fault.update(name, 1.0 + number)
+    queues = [MessageQueue("T", name, number) for name in "abcd" for number in range(4)]
+    counter = itertools.count()
+    assert {select_queue(queues, counter, fault=fault).broker_name for _ in range(32)} == {"a", "b"}
+
+
+class Switching(Clock):
+    """Lets other threads run whenever somebody looks."""
+
+    def __call__(self) -> float:
+        time.sleep(0)
+        return self.now
+
+
+def test_S13_one_probe_however_many_threads_choose_at_once() -> None:
+    clock = Switching()
+    fault = strategy(clock)
+    counter, begin = itertools.count(), threading.Barrier(8)
+    chosen: list[str] = []
+
+    def choose() -> None:
+        begin.wait(10)
+        chosen.extend(brokers(fault, counter, 6))
+
+    for turn in range(1, 11):
+        fault.update("a", 0.7)
+        clock.now += 31
+        threads = [threading.Thread(target=choose) for _ in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert chosen.count("a") == fault.statistics().probes == turn
+        fault.update("a", 0.0)
 
 
 def test_when_nothing_is_left_somebody_is_offered_all_the_same(clock: Clock) -> None:

@@ -33,6 +33,9 @@ CLASSES: dict[str, type[ClientConfig]] = {
 # Said of all clients by Java, and by us of the roles that it means something to.
 OF_ROLES = {
     "sendLatencyEnable": {ProducerConfig, TransactionProducerConfig},
+    "startDetectorEnable": {ProducerConfig, TransactionProducerConfig},
+    "detectInterval": {ProducerConfig, TransactionProducerConfig},
+    "detectTimeout": {ProducerConfig, TransactionProducerConfig},
     "pullTimeDelayMillsWhenException": {PushConsumerConfig, LitePullConsumerConfig, PullConsumerConfig},
 }
 
@@ -94,6 +97,9 @@ def test_what_is_here_is_read_by_somebody() -> None:
         ("send_msg_timeout", "it is called send_timeout here"),
         ("use_tls", "there is no TLS"),
         ("vipChannelEnabled", "never to the port next to it"),
+        ("latencyMax", "pass a LatencyTable as latency_table"),
+        ("sendLatencyFaultEnable", "called send_latency_enable here"),
+        ("startDetectorEnable", "it is called start_detector_enable here"),
         ("minInterval", "failures are retried after 1 s"),
         ("pull_max_idle_time", "is taken again"),
         ("zzz", "has no setting zzz$"),

@@ -47,6 +47,11 @@ PRINTED = {
     "own_offsets": ["the first consumer has ended; the next one continues where the ledger says", "sum: 5050"],
     "own_strategy": ["large: 6 queues, small: 2"],
     "plain_pull": ["0:0 coffee", "0:1 cake", "1:0 tea", "3 messages"],
+    "slow_broker": [
+        "broker-a takes longer than 0.5 s and is passed over",
+        "twice as much is sent with the strategy: True",
+        "all are well again",
+    ],
     "workers": ["100 messages are handed out, 71 are committed", "Parcels has 4 queues now"],
 }
 

@@ -154,7 +154,9 @@ CALLS = {
     "Producer.recall": Call(lambda w: w.producer.recall("Orders", _handle())),
     "Producer.queues": Call(lambda w: w.producer.queues("Orders")),
     "Producer.create_topic": Call(lambda w: w.producer.create_topic("Orders", queues=4)),
-    "Producer.is_open, config": Call(lambda w: (w.producer.is_open, w.producer.config, repr(w.producer))),
+    "Producer.is_open, config, statistics": Call(
+        lambda w: (w.producer.is_open, w.producer.config, w.producer.statistics(), repr(w.producer))
+    ),
     "Producer.start": Call(_started("Producer")),
     "Producer.start, a second time": Call(lambda w: w.start(w.producer), refused=True),
     "Producer.reopen": Call(lambda w: w.producer.reopen(), refused=True),
@@ -281,7 +283,18 @@ CALLS = {
 _IN_ITS_BLOCK = "left by the end of its block, in the task that entered it"
 _FOR_SURFACES = "what the other two surfaces are built on"
 _OF_PRODUCERS = dict.fromkeys(
-    ("config", "create_topic", "queues", "recall", "request", "send", "send_batch", "send_many", "send_oneway"),
+    (
+        "config",
+        "create_topic",
+        "queues",
+        "recall",
+        "request",
+        "send",
+        "send_batch",
+        "send_many",
+        "send_oneway",
+        "statistics",
+    ),
     "a producer's, tried there",
 )
 NOT_CALLS = {
