@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         TopicNotFoundError,
         TopicNotWritableError,
         TransportError,
+        UnknownContentTypeError,
     )
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.message.reply import create_reply_message
@@ -194,6 +195,7 @@ __all__ = [
     "TransactionSendResult",
     "TransportError",
     "UniqueId",
+    "UnknownContentTypeError",
     "__version__",
     "by_hash",
     "by_random",

@@ -47,6 +47,7 @@ PRINTED = {
     "own_offsets": ["the first consumer has ended; the next one continues where the ledger says", "sum: 5050"],
     "own_strategy": ["large: 6 queues, small: 2"],
     "plain_pull": ["0:0 coffee", "0:1 cake", "1:0 tea", "3 messages"],
+    "values": ["26 bytes: {'sensor': 7, 'celsius': 21.5}", "8 bytes: Reading(sensor=7, celsius=21.5)"],
     "workers": ["100 messages are handed out, 71 are committed", "Parcels has 4 queues now"],
 }
 

@@ -24,6 +24,12 @@ WHERE = {
     "Producer.send selector": ("a selector",),
     "Producer.send_soon selector": ("a selector of send_soon",),
     "Producer.send_oneway selector": ("a selector",),
+    "Producer.request selector": ("a selector",),
+    "Producer.request_soon selector": ("a selector of send_soon",),
+    "TransactionProducer.request selector": ("a selector",),
+    "TransactionProducer.request_soon selector": ("a selector of send_soon",),
+    "TransactionProducer.send_in_transaction selector": ("a selector",),
+    "Producer.batches messages": ("an iterable",),
     "Producer.send_many messages": ("an iterable",),
     "Producer.send_many on_failure": ("on_failure",),
     "PushConsumer.subscribe listener": (
