@@ -16,7 +16,7 @@ import attrs
 from rocketpy.client.parts import parted
 from rocketpy.client.values import Values, give_serializers
 from rocketpy.errors import ConfigError
-from rocketpy.message import Message, MessageQueue, PropertyName
+from rocketpy.message import Message, MessageExt, MessageQueue, PropertyName
 from rocketpy.message.reply import REPLY, Reply
 from rocketpy.wire.batch import check_batch, encode_batch
 from rocketpy.wire.codes import RequestCode
@@ -26,7 +26,6 @@ from rocketpy.wire.properties import encode_properties
 
 if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
-    from rocketpy.message import MessageExt
     from rocketpy.wire.message_id import UniqueIds
 
 __all__ = ["Outgoing", "Preparer"]
@@ -240,7 +239,7 @@ class Preparer:
 
     def _check(self, message: Message) -> None:
         if not isinstance(message, Message):
-            raise ConfigError(f"give a Message, not {message!r:.100}")
+            raise _no_message(message)
         if message.topic not in self._known_topics:
             self._check_topic(message.topic)
         body = message.body
@@ -275,6 +274,15 @@ def _check_keys(messages: Sequence[Message]) -> None:
             f"the messages of a batch have different sharding keys, such as {first} and {second}, and go to one queue: "
             "give all of them the same key or none, or use send_many, which sorts them by their queues"
         )
+
+
+def _no_message(given: object) -> ConfigError:
+    if isinstance(given, MessageExt):
+        return ConfigError(
+            f"give a Message, not {given!r:.100}, which a broker holds: to send it on, make a new one of its topic, "
+            "tags, keys and body (or value)"
+        )
+    return ConfigError(f"give a Message, not {given!r:.100}")
 
 
 def _no_body(message: Message) -> ConfigError:

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketpy.errors import ConfigError
-from rocketpy.message.accessors import PropertyAccessors
 from rocketpy.message.property_names import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
-from rocketpy.message.values import NO_VALUE
+from rocketpy.message.values import NO_VALUE, Valued
 from rocketpy.seams import wall_ms
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _WAIT: Final = PropertyName.WAIT
 """At hand: it is put into every message."""
 
 
-class Message(PropertyAccessors):
+class Message(Valued):
     """A message to send.
 
     Args:
@@ -50,7 +49,7 @@ class Message(PropertyAccessors):
         ConfigError: something about the message cannot be sent.
     """
 
-    __slots__ = ("_value", "body", "flag", "properties", "topic")
+    __slots__ = ("body", "flag", "properties", "topic")
 
     topic: str
     body: bytes
@@ -99,16 +98,6 @@ class Message(PropertyAccessors):
             raise ConfigError("there are a body and a value: give one of them")
         self._value = value
         return b""
-
-    @property
-    def has_value(self) -> bool:
-        """Whether a value was given, and not a body."""
-        return hasattr(self, "_value")
-
-    @property
-    def value(self) -> Any:
-        """The value that was given; the body where that was given."""
-        return self._value if self.has_value else self.body
 
     def __repr__(self) -> str:
         """Short form for logs: never the body."""

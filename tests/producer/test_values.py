@@ -13,7 +13,10 @@ from rocketpy.errors import ConfigError, SendManyError, SerializationError
 from rocketpy.message import Message
 from rocketpy.serialization import serializer
 from rocketpy.wire.batch import decode_batch
+from rocketpy.wire.message_codec import decode_record
 from rocketpy.wire.properties import decode_properties
+from rocketpy.wire.record import encode_record
+from rocketpy.wire.sysflag import COMPRESSED
 from tests.producer.brokers import SendBroker
 from tests.serialization.shouting import Shouting
 
@@ -114,6 +117,20 @@ async def test_B1_values_of_send_many_count_by_what_they_take_and_fail_alone(aut
     assert (failure.first, failure.last) == (10, 10)
     assert isinstance(failure.__cause__, SerializationError)
     assert max(len(taken.body) for taken in broker.taken) < 1_200_000
+
+
+async def test_S10_what_was_received_packed_is_sent_on_packed_once(autojump_clock, opened):
+    broker, body = SendBroker(), b"flight " * 1000
+    place = {"queue_id": 0, "flag": 0, "queue_offset": 0, "physical_offset": 0, "born_timestamp": 0}
+    times = {"born_host": bytes(8), "store_timestamp": 0, "store_host": bytes(8)}
+    packed = {"topic": b"T", "body": zlib.compress(body), "properties": b"", "sys_flag": COMPRESSED}
+    received = decode_record(encode_record(**packed, **place, **times))
+    async with opened(broker) as (producer, _):
+        await producer.send(Message("T", received.body))
+        with pytest.raises(ConfigError, match="to send it on, make a new one of its topic, tags, keys and body"):
+            await producer.send(received)
+    [taken] = broker.taken
+    assert (taken.header.sys_flag, zlib.decompress(taken.body)) == (0x301, body)
 
 
 # --- splitting ----------------------------------------------------------------------------------------
