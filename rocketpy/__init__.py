@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         TopicNotFoundError,
         TopicNotWritableError,
         TransportError,
+        UnknownContentTypeError,
     )
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.message.reply import create_reply_message
@@ -199,6 +200,7 @@ __all__ = [
     "TransactionSendResult",
     "TransportError",
     "UniqueId",
+    "UnknownContentTypeError",
     "__version__",
     "by_hash",
     "by_random",

@@ -27,7 +27,7 @@ FACTS = {
     "attempts": (SendAttempt("b", "a:1", ConnectError("away", address="a:1"), 0.5),), "message": "what was done",
     "reason": "the value is null", "row": 17, "partition": 3, "keys": ("AA-1", "AA-2"),
     "expression": "a > 3", "first": 3, "last": 9, "count": 5, "sent": 12,
-    "min_offset": 0, "max_offset": 2, "queue": ("Orders", "b", 1), "correlation_id": "c-1",
+    "min_offset": 0, "max_offset": 2, "queue": ("Orders", "b", 1), "correlation_id": "c-1", "content_type": "a/b",
 }  # fmt: skip
 KINDS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, RocketMQError)]
 

@@ -166,6 +166,7 @@ PUBLIC: dict[str, set[str]] = {
         "LocalTransactionState",
         "TransportError",
         "UniqueId",
+        "UnknownContentTypeError",
         "__version__",
         "by_hash",
         "by_random",

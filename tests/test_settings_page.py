@@ -8,6 +8,7 @@ import pytest
 from rocketpy.config import (
     ClientConfig,
     LitePullConsumerConfig,
+    ProducerConfig,
     PullConsumerConfig,
     PushConsumerConfig,
     TransactionProducerConfig,
@@ -42,12 +43,14 @@ def test_every_setting_says_what_it_means(page: str) -> None:
 @pytest.mark.parametrize(
     ("owner", "kind"),
     [
+        ("DefaultMQProducer", ProducerConfig),
+        ("TransactionMQProducer", TransactionProducerConfig),
         ("DefaultMQPushConsumer", PushConsumerConfig),
         ("DefaultLitePullConsumer", LitePullConsumerConfig),
         ("DefaultMQPullConsumer", PullConsumerConfig),
     ],
 )
-def test_every_setting_of_a_consumer_of_javas_stands_there_with_ours_or_a_reason(
+def test_every_setting_of_a_client_of_javas_stands_there_with_ours_or_a_reason(
     owner: str, kind: type[ClientConfig]
 ) -> None:
     table = extension("settings_tables").content(f"Java's {owner}").splitlines()[2:]

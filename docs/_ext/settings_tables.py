@@ -25,6 +25,7 @@ from rocketpy.config import (
     TransactionProducerConfig,
 )
 from rocketpy.config.java import NOT_THERE, NOT_THERE_OF, OTHER_DEFAULTS, SYSTEM_PROPERTIES, fields_by_java_name
+from rocketpy.config.java_inside import COUNTERPARTS, REASONS
 from rocketpy_broker_sim.config import BROKER_UPDATES, NAMESRV_UPDATES, table
 
 PAGE = "reference/settings"
@@ -39,6 +40,8 @@ CLIENTS = {
     "pull consumer": PullConsumerConfig,
 }
 JAVAS = {
+    "Java's DefaultMQProducer": ProducerConfig,
+    "Java's TransactionMQProducer": TransactionProducerConfig,
     "Java's DefaultMQPushConsumer": PushConsumerConfig,
     "Java's DefaultLitePullConsumer": LitePullConsumerConfig,
     "Java's DefaultMQPullConsumer": PullConsumerConfig,
@@ -75,6 +78,9 @@ def content(wanted: str) -> str:
         return of_java(wanted.removeprefix("Java's "), JAVAS[wanted])
     if wanted == "not of clients":
         return markdown(("Java's name", "why there is none"), by_reason({**NOT_THERE, **SYSTEM_PROPERTIES}))
+    if wanted == "inside of Java's clients":
+        ours = [(code(key), code(name)) for key, name in sorted(COUNTERPARTS.items())]
+        return markdown(("Java's name", "ours, or why there is none"), [*ours, *by_reason(REASONS)])
     rows = [row for row in KEYS[subject]().values() if row.status is STATUS.get(rest, table.KeyStatus.HONOURED)]
     if rest in ("honoured", "our own"):
         return honoured([row for row in rows if row.own == (rest == "our own")], UPDATES[subject])

@@ -117,6 +117,8 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._bridge.check()
         direct, config = self._direct, self._inner.config
+        if direct.outside.accumulator is not None:
+            message = direct.outside.filled(message)
         if (head := direct.outside.head(message)) is not None:
             seconds = self._inner.checked_timeout(timeout)
             chosen = await self._queue_of(message, queue, selector, arg, seconds)
@@ -221,6 +223,10 @@ class Producer(Lifetime[TrioProducer]):
         terms = outside.terms(outgoing, choice, seconds, inner.config.retry_times_when_send_failed)
         send = self._direct.send if terms.key is None else self._direct.send_in_turn
         return await send(outgoing, terms)
+
+    def batches(self, messages: Iterable[Message], *, max_size: int | None = None) -> list[list[Message]]:
+        """Split messages of one topic into batches that `send_batch` takes. See `rocketpy.Producer.batches`."""
+        return self._inner.batches(messages, max_size=max_size)
 
     async def send_many(
         self,

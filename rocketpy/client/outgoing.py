@@ -6,15 +6,17 @@ the part of Validators, of the first half of DefaultMQProducerImpl.sendKernelImp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from operator import contains
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
+from rocketpy.client.parts import parted
+from rocketpy.client.values import Values, give_serializers
 from rocketpy.errors import ConfigError
-from rocketpy.message import Message, MessageQueue, PropertyName
+from rocketpy.message import Message, MessageExt, MessageQueue, PropertyName
 from rocketpy.message.reply import REPLY, Reply
 from rocketpy.wire.batch import check_batch, encode_batch
 from rocketpy.wire.codes import RequestCode
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from rocketpy.wire.message_id import UniqueIds
 
 __all__ = ["Outgoing", "Preparer"]
+
+M = TypeVar("M", bound=Message)
 
 _MAX_KNOWN_TOPICS = 10_000
 _TIMES = frozenset({PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELIVER_MS})
@@ -82,6 +86,7 @@ class Preparer:
         """
         self._config = config
         self._unique_ids = unique_ids
+        self._values = Values(config.serializer)
         self._known_topics: set[str] = set()
         self._encoded: tuple[dict[str, str], str, bool, bool] = {}, "", False, True
         self._small = min(config.compress_body_over, config.max_message_size)
@@ -94,13 +99,15 @@ class Preparer:
 
         Raises:
             ConfigError: it may not be sent; the text says what is wrong.
+            SerializationError: its value cannot be written.
         """
         if type(message) is not Message or type(message.body) is not bytes or message.topic not in self._known_topics:
-            self._check(message)
-        body, properties, sys_flag = message.body, message.properties, 0
+            message = self.checked(message)
+        body, sys_flag = message.body, 0
         if not 0 < len(body) < self._small:
-            self._check(message)
-            body, sys_flag = self._compress(body)
+            message = self.checked(message)
+            body, sys_flag = self._compress(message.body)
+        properties = message.properties
         known, text, timed, plain = self._encoded
         if properties != known:
             text, timed, plain = self._encode(properties)
@@ -119,13 +126,29 @@ class Preparer:
             _make_reply(outgoing)
         return outgoing
 
-    def check(self, message: Message) -> None:
-        """Check a message.
+    def filled(self, message: M) -> M:
+        """The message itself; of one with a value a copy with that as its body, not checked otherwise.
+
+        Raises:
+            SerializationError: the value cannot be written.
+        """
+        return self._values.filled(message)
+
+    def checked(self, message: M) -> M:
+        """The same, checked.
 
         Raises:
             ConfigError: it may not be sent; the text says what is wrong.
+            SerializationError: its value cannot be written.
         """
+        message = self._values.filled(message)
         self._check(message)
+        return message
+
+    def read(self, message: MessageExt) -> MessageExt:
+        """A message that came back to the producer, whose value its own serializer may read."""
+        give_serializers([message], self._values.own)
+        return message
 
     def take_ids(self, count: int) -> list[str]:
         """Return the given number of unique ids."""
@@ -160,38 +183,63 @@ class Preparer:
 
         Raises:
             ConfigError: the messages cannot travel together, or are too large together.
+            SerializationError: the value of one cannot be written.
         """
-        self._check_all(messages, alike=alike)
+        messages = self._all_checked(messages, alike=alike)
         ids = self._unique_ids.take(len(messages))
         key = PropertyName.UNIQUE_KEY
         if any(map(contains, [message.properties for message in messages], repeat(key))):
             ids = [message.properties.get(key, own) for message, own in zip(messages, ids, strict=True)]
         body = encode_batch(messages, ids)
         if len(body) > self._config.max_message_size:
+            if len(messages) == 1:  # it needs no frame around it
+                return self.one(messages[0])
             raise ConfigError(
                 f"the {len(messages)} messages make a batch of {len(body)} bytes, the limit is "
-                f"{self._config.max_message_size}: send fewer at once, or use send_many, which splits them by size"
+                f"{self._config.max_message_size}: send fewer at once, split them with batches, or use send_many"
             )
         first = messages[0]
         text = encode_properties({PropertyName.WAIT: first.properties.get(PropertyName.WAIT, "true")})
         return Outgoing(first, _SEND_BATCH, body, text, 0, ",".join(ids), is_batch=True)
 
-    def _check_all(self, messages: Sequence[Message], *, alike: bool) -> None:
-        """Check every message by itself, and all of them together."""
+    def batches(self, messages: Iterable[Message], max_size: int | None) -> list[list[Message]]:
+        """Messages of one topic, put into batches that are each small enough to be sent, in their order.
+
+        Args:
+            messages: what `batch` takes, in any number.
+            max_size: bytes that a batch may have on its way; `max_message_size` when None.
+
+        Raises:
+            ConfigError: the messages cannot travel together, or one is too large by itself.
+            SerializationError: the value of one cannot be written.
+        """
+        limit = self._config.max_message_size
+        if max_size is not None:
+            limit = _checked_size(max_size, limit)
+        if not isinstance(messages, Iterable):
+            raise ConfigError(f"batches are made of an iterable of messages, not {messages!r:.100}")
+        given = list(messages)
+        return parted(self._all_checked(given, alike=False), limit) if given else []
+
+    def _all_checked(self, messages: Sequence[Message], *, alike: bool) -> Sequence[Message]:
+        """The messages, every one checked by itself, and all of them together; with bodies in the place of values."""
         if not isinstance(messages, Sequence):
             raise ConfigError(f"a batch is a list of messages, not {messages!r:.100}")
         limit = self._config.max_message_size
         for message in messages:
             if type(message) is not Message or type(body := message.body) is not bytes or not 0 < len(body) <= limit:
+                if self._values.holds_value(message):
+                    return self._all_checked([self._values.filled(each) for each in messages], alike=alike)
                 self._check(message)  # which says what is wrong
         if not alike:
             check_batch(messages)
             _check_keys(messages)
         self._check(messages[0])  # for the topic, which all share
+        return messages
 
     def _check(self, message: Message) -> None:
         if not isinstance(message, Message):
-            raise ConfigError(f"give a Message, not {message!r:.100}")
+            raise _no_message(message)
         if message.topic not in self._known_topics:
             self._check_topic(message.topic)
         body = message.body
@@ -211,6 +259,12 @@ class Preparer:
             self._known_topics.add(topic)
 
 
+def _checked_size(size: Any, limit: int) -> int:
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 < size <= limit:
+        raise ConfigError(f"max_size must be a whole number of bytes from 1 to {limit}, not {size!r:.100}")
+    return size
+
+
 def _check_keys(messages: Sequence[Message]) -> None:
     """A batch goes to one queue, which is that of one sharding key, or any."""
     keys = dict.fromkeys(message.properties.get(PropertyName.SHARDING_KEY) for message in messages)
@@ -220,6 +274,15 @@ def _check_keys(messages: Sequence[Message]) -> None:
             f"the messages of a batch have different sharding keys, such as {first} and {second}, and go to one queue: "
             "give all of them the same key or none, or use send_many, which sorts them by their queues"
         )
+
+
+def _no_message(given: object) -> ConfigError:
+    if isinstance(given, MessageExt):
+        return ConfigError(
+            f"give a Message, not {given!r:.100}, which a broker holds: to send it on, make a new one of its topic, "
+            "tags, keys and body (or value)"
+        )
+    return ConfigError(f"give a Message, not {given!r:.100}")
 
 
 def _no_body(message: Message) -> ConfigError:

@@ -12,10 +12,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rocketpy.errors import ConfigError
+from rocketpy.serialization.content_types import content_type_of
+from rocketpy.serialization.named import serializer
 from rocketpy.wire.names import check_group, check_topic
 
 if TYPE_CHECKING:
     import attrs
+
+    from rocketpy.serialization.serializer import Serializer
 
 __all__ = [
     "MIB",
@@ -33,6 +37,7 @@ __all__ = [
     "one_of_or_function",
     "one_or_none",
     "seconds",
+    "serializer_of",
     "topic_name",
     "whole",
 ]
@@ -170,6 +175,14 @@ def offset_storage_or_none(_: object, field: attrs.Attribute[Any], value: object
     missing = [name for name in ("read", "write") if not callable(getattr(value, name, None))]
     if missing:
         raise ConfigError(f"{field.name} must have the methods read and write, and {value!r:.100} has no {missing[0]}")
+
+
+def serializer_of(value: str | Serializer) -> str | Serializer:
+    """The name of a format, which loads when it is needed, or a serializer that says its content type."""
+    if isinstance(value, str) and value in ("msgpack", "json", "string", "binary"):
+        return value
+    content_type_of(found := serializer(value))
+    return found
 
 
 def folder_or_none(value: str | os.PathLike[str] | None) -> str | None:

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 import attrs
 
-from rocketpy.config.checks import MIB, group_name, member, seconds, topic_name, whole
+from rocketpy.config.checks import MIB, group_name, member, seconds, serializer_of, topic_name, whole
 from rocketpy.config.client import ClientConfig
 from rocketpy.config.latency import LatencyTable, latency_table_of
 from rocketpy.errors import ConfigError
+from rocketpy.serialization.serializer import Serializer
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.compression import CompressionType
 
@@ -115,6 +116,9 @@ class ProducerConfig(ClientConfig):
         default=4 * MIB, validator=whole(1, MOST_MESSAGE_SIZE), metadata={"java": "maxMessageSize"}
     )
     """Bytes that a body may have."""
+    serializer: str | Serializer = attrs.field(default="msgpack", converter=serializer_of, metadata={"java": None})
+    """What makes bodies of the values of messages: "msgpack", "json", "string", "binary", or an object of your own with
+    `name`, `content_type`, `encode` and `decode`."""
     default_topic_queue_nums: int = attrs.field(
         default=4, validator=whole(1, 65_536), metadata={"java": "defaultTopicQueueNums"}
     )

@@ -7,6 +7,7 @@ import attrs
 from rocketpy.config.checks import group_name, seconds
 from rocketpy.config.client import ClientConfig
 from rocketpy.errors import ConfigError
+from rocketpy.serialization.content_types import OwnSerializers, own_serializers
 
 __all__ = ["PullConsumerConfig", "check_patience"]
 
@@ -32,6 +33,9 @@ def check_patience(hold: float, wait: float) -> None:
 class PullConsumerConfig(ClientConfig):
     """The settings of a pull consumer."""
 
+    serializers: OwnSerializers = attrs.field(default=(), converter=own_serializers, metadata={"java": None})
+    """Serializers of your own, one or a list, by whose content types `value` of a message is decoded. Those of msgpack,
+    json, string and binary are built in; to bound one of them otherwise, give it here."""
     group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
     """Name under which offsets are kept."""
     broker_suspend_max_time: float = attrs.field(

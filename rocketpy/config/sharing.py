@@ -20,6 +20,7 @@ from rocketpy.config.checks import (
 )
 from rocketpy.config.client import ClientConfig
 from rocketpy.message import MessageQueue
+from rocketpy.serialization.content_types import OwnSerializers, own_serializers
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 
 __all__ = ["SharingConfig"]
@@ -37,6 +38,9 @@ def _consume_from_where(value: ConsumeFromWhere | str) -> ConsumeFromWhere:
 class SharingConfig(ClientConfig):
     """The settings of consumers that share queues: start offset, allocation strategy, offset store and hooks."""
 
+    serializers: OwnSerializers = attrs.field(default=(), converter=own_serializers, metadata={"java": None})
+    """Serializers of your own, one or a list, by whose content types `value` of a message is decoded. Those of msgpack,
+    json, string and binary are built in; to bound one of them otherwise, give it here."""
     group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
     """Name of the consumer group. Its members share the messages, except those of queues that a `LitePullConsumer` has
     assigned to itself."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rocketpy.client.values import give_serializers
 from rocketpy.consumer.directly import DirectCalls, listener_argument
 from rocketpy.consumer.resets import Resets
 from rocketpy.consumer.running_info import info_of, queue_info
@@ -140,6 +141,7 @@ class DrivenConsumer:
             BrokerError: the topic is not subscribed, the body cannot be unpacked, or too many such calls are running.
         """
         self._subscriptions.show_original_topic([message])
+        give_serializers([message], self._config.serializers)
         listener = self._subscriptions.directly(message.topic)
         if listener is None:
             remark = f"the consumer group {self._config.group} does not subscribe {message.topic[:255]}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.client.api.pull import PullForm
+from rocketpy.client.values import give_serializers
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
 from rocketpy.errors import (
     BrokerError,
@@ -347,6 +348,8 @@ class QueuePuller:
         wanted = subscription.filtered(messages)
         self._parts.counters.filtered += len(messages) - len(wanted)
         self._parts.counters.messages += len(wanted)
+        if self._parts.config.serializers:
+            give_serializers(wanted, self._parts.config.serializers)
         self.process_queue.put(wanted)
         self.process_queue.advance(messages[-1].queue_offset + 1)
         if wanted:

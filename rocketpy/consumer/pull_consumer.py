@@ -8,6 +8,7 @@ import trio
 
 from rocketpy.client.api.pull import pull_message
 from rocketpy.client.instance import MQClientInstance
+from rocketpy.client.values import give_serializers
 from rocketpy.config import PullConsumerConfig
 from rocketpy.consumer.arguments import checked_count, checked_offset, checked_queue, checked_seconds
 from rocketpy.consumer.driven_pull import DrivenPull
@@ -15,7 +16,13 @@ from rocketpy.consumer.fetching import Fetching
 from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
 from rocketpy.consumer.subscription import Subscription, subscription_data
-from rocketpy.errors import BrokerUnreachableError, ConfigError, OffsetOutOfRangeError, ServiceCrashedError
+from rocketpy.errors import (
+    BrokerUnreachableError,
+    ConfigError,
+    MessageDecodeError,
+    OffsetOutOfRangeError,
+    ServiceCrashedError,
+)
 from rocketpy.results import MessageModel, PullResult, PullStatus
 from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType
@@ -181,8 +188,16 @@ class PullConsumer(Fetching):
             bname=self.client.routes.broker_name(queue),
         )
         left = max(0.001, deadline - trio.current_time())
-        result = await pull_message(self.client.pool, address, header, broker_name=queue.broker_name, timeout=left)
-        return _wanted_of(result, offset, wanted)
+        own = self.config.serializers
+        try:
+            result = await pull_message(self.client.pool, address, header, broker_name=queue.broker_name, timeout=left)
+        except MessageDecodeError as error:
+            give_serializers(error.decoded, own)
+            raise
+        found = _wanted_of(result, offset, wanted)
+        if own:
+            give_serializers(found.messages, own)
+        return found
 
     async def _address(self, queue: MessageQueue, budget: float) -> str:
         routes = self.client.routes

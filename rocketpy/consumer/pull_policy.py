@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.offset_store import OffsetStore
     from rocketpy.errors import RocketMQError
+    from rocketpy.serialization.content_types import OwnSerializers
 
 __all__ = ["PullPolicy", "PullSettings", "PushPolicy"]
 
@@ -23,6 +24,11 @@ class PullSettings(Protocol):
     @property
     def group(self) -> str:
         """The consumer group."""
+        ...
+
+    @property
+    def serializers(self) -> OwnSerializers:
+        """Serializers of the user's own, which read the values of messages."""
         ...
 
     @property

@@ -92,6 +92,7 @@ __all__ = [
     "TopicNotFoundError",
     "TopicNotWritableError",
     "TransportError",
+    "UnknownContentTypeError",
 ]
 
 
@@ -148,6 +149,18 @@ class TooManyRequestsError(RocketMQError):
 
 class SerializationError(RocketMQError, ValueError):
     """A value could not be turned into bytes or back."""
+
+
+class UnknownContentTypeError(SerializationError):
+    """A message says how its body is written, and no serializer for that is known here.
+
+    Attributes:
+        content_type: What the message says.
+    """
+
+    def __init__(self, message: str, *, content_type: str) -> None:
+        super().__init__(message)
+        self.content_type = content_type
 
 
 # --- the link to a peer ------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rocketpy.errors import ConfigError
-from rocketpy.message.accessors import PropertyAccessors
 from rocketpy.message.property_names import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
+from rocketpy.message.values import NO_VALUE, Valued
 from rocketpy.seams import wall_ms
 
 if TYPE_CHECKING:
@@ -27,12 +27,14 @@ _WAIT: Final = PropertyName.WAIT
 """At hand: it is put into every message."""
 
 
-class Message(PropertyAccessors):
+class Message(Valued):
     """A message to send.
 
     Args:
         topic: Where it goes.
         body: The payload, at least one byte.
+        value: Instead of a body, a value that the serializer of the producer turns into one when it is sent, whatever
+            it is then.
         tags: One tag, for filtering by consumers.
         keys: Business keys for finding the message again, or one of them as text; none has white space in it.
         properties: More names and values, all text.
@@ -51,6 +53,7 @@ class Message(PropertyAccessors):
 
     topic: str
     body: bytes
+    """The payload; no bytes while there is a value that has not been serialized."""
     flag: int
     """A number of the user's own that travels along (int32)."""
     properties: dict[str, str]
@@ -59,8 +62,9 @@ class Message(PropertyAccessors):
     def __init__(
         self,
         topic: str,
-        body: bytes,
+        body: bytes = b"",
         *,
+        value: Any = NO_VALUE,
         tags: str | None = None,
         keys: Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
@@ -71,7 +75,7 @@ class Message(PropertyAccessors):
         wait_store_ok: bool = True,
     ) -> None:
         self.topic = topic if type(topic) is str and topic else _checked_topic(topic)
-        self.body = body if type(body) is bytes and body else _checked_body(body)
+        self.body = body if type(body) is bytes and body and value is NO_VALUE else self._take(body, value)
         self.flag = 0
         wire: dict[str, str] = {_WAIT: "true" if wait_store_ok else "false"}
         self.properties = wire
@@ -86,10 +90,20 @@ class Message(PropertyAccessors):
         if delay_level or delay is not None or deliver_at is not None:
             _put_delay(wire, delay_level, delay, deliver_at)
 
+    def _take(self, body: object, value: object) -> bytes:
+        """The body that was given; none where there is a value, which is kept."""
+        if value is NO_VALUE:
+            return _checked_body(body)
+        if body != b"":
+            raise ConfigError("there are a body and a value: give one of them")
+        self._value = value
+        return b""
+
     def __repr__(self) -> str:
         """Short form for logs: never the body."""
         details = "".join(f" {name}={value!r}" for name, value in (("tags", self.tags), ("keys", self.keys)) if value)
-        return f"<Message to {self.topic}, {len(self.body)} bytes{details}>"
+        size = f"{len(self.body)} bytes" if self.body or not self.has_value else "a value"
+        return f"<Message to {self.topic}, {size}{details}>"
 
 
 def _checked_topic(topic: object) -> str:
@@ -101,12 +115,12 @@ def _checked_topic(topic: object) -> str:
 def _checked_body(body: object) -> bytes:
     if isinstance(body, str):
         raise ConfigError(
-            "the body is a str: encode it (text.encode()), or turn a value into bytes with a serializer (msgpack)"
+            "the body is a str: encode it (text.encode()), or give it as value=, which a serializer turns into bytes"
         )
     if not isinstance(body, bytes | bytearray | memoryview):
         raise ConfigError(
-            f"the body is of type {type(body).__name__}: give bytes, or turn the value into bytes with a serializer "
-            "(msgpack)"
+            f"the body is of type {type(body).__name__}: give bytes, or give it as value=, which the serializer of the "
+            "producer turns into bytes"
         )
     if not len(body):
         raise ConfigError("the body is empty: RocketMQ refuses messages without a body")

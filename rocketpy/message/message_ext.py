@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rocketpy.message.accessors import PropertyAccessors
 from rocketpy.message.message_queue import MessageQueue
 from rocketpy.message.property_names import KEY_SEPARATOR, PropertyName
+from rocketpy.message.values import NO_VALUE
+from rocketpy.serialization.content_types import CONTENT_TYPE, decoded
+from rocketpy.serialization.named import serializer
+
+if TYPE_CHECKING:
+    from rocketpy.serialization.content_types import OwnSerializers
+    from rocketpy.serialization.serializer import Serializer
 
 __all__ = ["MessageExt", "RecordHead"]
 
@@ -51,19 +58,24 @@ class MessageExt(PropertyAccessors):
         broker_name: The broker it was read from, "" when that is not known.
     """
 
-    __slots__ = ("_body", "_head", "_properties", "broker_name", "topic")
+    __slots__ = ("_body", "_head", "_own", "_properties", "_value", "broker_name", "topic")
 
     topic: str
     broker_name: str
     _head: RecordHead
     _body: bytes
     _properties: dict[str, str]
+    _own: OwnSerializers
+    """Serializers of the consumer, where it has any; see `client.values`."""
+    _value: Any
+    """What the body was decoded to, once it was."""
 
     def __init__(
         self,
         topic: str,
-        body: bytes,
+        body: bytes = b"",
         *,
+        value: Any = NO_VALUE,
         tags: str | None = None,
         keys: Iterable[str] = (),
         properties: Mapping[str, str] | None = None,
@@ -78,6 +90,8 @@ class MessageExt(PropertyAccessors):
         self.broker_name = broker_name
         self._body = body
         self._properties = dict(properties or {})
+        if value is not NO_VALUE:
+            self._value = value
         if tags is not None:
             self._properties[PropertyName.TAGS] = tags
         if keys:
@@ -108,6 +122,41 @@ class MessageExt(PropertyAccessors):
             MessageDecodeError: the stored bytes cannot be unpacked.
         """
         return self._body
+
+    @property
+    def value(self) -> Any:
+        """The value in the body, by the content type that the message has as a property; without one, the body.
+
+        Decoded on first use, and then the same object each time: copy it before you change it, for what is consumed
+        again in the same process may be the same message. Types are those of the format: tuples are lists, objects of
+        classes are dicts.
+
+        Raises:
+            UnknownContentTypeError: neither this library nor the consumer (`serializers`) knows the content type.
+            SerializationError: the body is not what the content type says, or nested too deep, or has too many members.
+            MessageDecodeError: the stored bytes cannot be unpacked.
+        """
+        found = getattr(self, "_value", NO_VALUE)
+        if found is NO_VALUE:
+            found = self.body
+            content_type = self.properties.get(CONTENT_TYPE)
+            if content_type is not None:
+                found = decoded(found, content_type, getattr(self, "_own", ()), self)
+            self._value = found
+        return found
+
+    def decode(self, by: str | Serializer) -> Any:
+        """The value in the body, whatever its content type: for producers that do not say one.
+
+        Args:
+            by: "json", "msgpack", "string" or "binary", or a serializer of your own.
+
+        Raises:
+            SerializationError: the body is not of this format, or passes its bounds.
+            ConfigError: there is no such format.
+            MessageDecodeError: the stored bytes cannot be unpacked.
+        """
+        return serializer(by).decode(self.body)
 
     @property
     def properties(self) -> dict[str, str]:

@@ -6,12 +6,13 @@ Plays the part of MessageUtil.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from rocketpy.errors import ConfigError
 from rocketpy.message.message import Message
 from rocketpy.message.message_ext import MessageExt
 from rocketpy.message.property_names import PropertyName
+from rocketpy.message.values import NO_VALUE
 
 __all__ = ["REPLY", "Reply", "as_request", "create_reply_message", "reply_topic"]
 
@@ -35,8 +36,9 @@ def reply_topic(cluster: str) -> str:
 
 def create_reply_message(
     request: MessageExt,
-    body: bytes,
+    body: bytes = b"",
     *,
+    value: Any = NO_VALUE,
     tags: str | None = None,
     keys: Iterable[str] = (),
     properties: Mapping[str, str] | None = None,
@@ -46,6 +48,7 @@ def create_reply_message(
     Args:
         request: The message that was consumed.
         body: The payload, at least one byte.
+        value: Instead of a body, a value that the serializer of the producer turns into one.
         tags: One tag.
         keys: Business keys.
         properties: More names and values, all text.
@@ -63,7 +66,7 @@ def create_reply_message(
             "send, not with request, or was stored by a broker older than 4.6"
         )
     cluster, correlation_id, asker = [request.properties[name] for name in wanted]
-    reply = Reply(reply_topic(cluster), body, tags=tags, keys=keys, properties=properties)
+    reply = Reply(reply_topic(cluster), body, value=value, tags=tags, keys=keys, properties=properties)
     reply.broker_name = request.broker_name
     reply.properties[PropertyName.MESSAGE_TYPE] = REPLY
     reply.properties[PropertyName.CORRELATION_ID] = correlation_id

@@ -29,6 +29,10 @@ class Bounds(Protocol):
         """Bytes of bodies. Looked at again for every chunk."""
         ...
 
+    def filled(self, message: Message) -> Message:
+        """A message without a body, or a copy with its value as the body. Never raises: encoding says what is wrong."""
+        ...
+
 
 def chunks(messages: Iterable[Message], bounds: Bounds) -> Iterator[list[Message]]:
     """The messages, chunk by chunk.
@@ -45,6 +49,9 @@ def chunks(messages: Iterable[Message], bounds: Bounds) -> Iterator[list[Message
             this = len(message.body)
         except (AttributeError, TypeError):  # it is no message, which whoever encodes it says
             this = 0
+        if not this:
+            message = bounds.filled(message)
+            this = _size(message)
         size += this
         if size > largest and chunk:
             yield chunk
@@ -73,6 +80,9 @@ async def chunks_async(
     size = 0
     async for message in messages:
         this = _size(message)
+        if not this:
+            message = bounds.filled(message)
+            this = _size(message)
         size += this
         if size > bounds.largest and chunk:
             yield chunk

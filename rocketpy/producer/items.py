@@ -100,20 +100,20 @@ class Items:
         self._known: tuple[dict[str, str], Head | None] = {}, self._head({})
 
     def head(self, message: Message) -> Head | None:
-        """Check a message; returns None if it must not linger.
+        """Check a message that has a body; returns None if it must not linger.
 
         Raises:
             ConfigError: it may not be sent.
             LocalProtocolError: its properties cannot be encoded, or are too long.
         """
         if type(message) is not Message or type(message.body) is not bytes or message.topic not in self._topics:
-            self._preparer.check(message)
+            self._preparer.checked(message)
             if is_retry_topic(message.topic):
                 return None
             if len(self._topics) < _MAX_KNOWN_TOPICS:
                 self._topics.add(message.topic)
         if not 0 < len(message.body) < self._small:
-            self._preparer.check(message)
+            self._preparer.checked(message)
         properties, head = self._known
         if message.properties != properties:
             properties = message.properties.copy()

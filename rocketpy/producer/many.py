@@ -7,7 +7,7 @@ the surface runs in the trio thread in its own way.
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,6 +21,7 @@ from rocketpy.errors import (
     RocketMQError,
     SendError,
     SendManyError,
+    SerializationError,
     TopicNotFoundError,
 )
 from rocketpy.message import PropertyName
@@ -140,6 +141,12 @@ class Many:
     def largest(self) -> int:
         """Bytes of bodies that a frame may have, by what the broker is known to take."""
         return self._flight.largest
+
+    def filled(self, message: Message) -> Message:
+        """A message with its value as the body. One whose value cannot be written stays as it is, and fails alone."""
+        with suppress(SerializationError):
+            return self._producer.outside.filled(message)
+        return message
 
     def result(self) -> SendManyResult:
         """What it came to, at the end."""

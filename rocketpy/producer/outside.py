@@ -119,6 +119,14 @@ class Outside:
         self._lifecycle.check_open()
         return self._preparer.one(message)
 
+    def filled(self, message: Message) -> Message:
+        """The message itself; of one with a value a copy with that as its body.
+
+        Raises:
+            SerializationError: the value cannot be written.
+        """
+        return self._preparer.filled(message)
+
     def head(self, message: Message) -> Head | None:
         """Check a message that may linger; returns None if it must not, or if no message does. Raises as `prepare`."""
         if self.accumulator is None:

@@ -29,6 +29,7 @@ from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_a
 from rocketpy.producer.outside import Outside
 from rocketpy.producer.requesting import Requesting
 from rocketpy.producer.statistics import Observed
+from rocketpy.producer.splitting import Splitting
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
 
@@ -45,7 +46,7 @@ __all__ = ["Producer"]
 logger = get_logger(__name__)
 
 
-class Producer(Requesting, Observed, Reopenable):
+class Producer(Requesting, Splitting, Observed, Reopenable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.
@@ -222,14 +223,14 @@ class Producer(Requesting, Observed, Reopenable):
             timeout: seconds for everything, `send_timeout` when None.
 
         Raises:
-            ConfigError: the message cannot be sent as it is; nothing was sent.
+            ConfigError, SerializationError: the message cannot be sent as it is; nothing was sent.
             RouteNotFoundError: nobody takes messages of this topic; the subclass says why.
             BrokerError: the broker refused the message.
             RequestTimeoutError, TransportError: no answer; whether it is stored is unknown, unless `nothing_sent`.
             SendError: several tries failed.
         """
         self._lifecycle.check_here()
-        if self._lingering is not None and (head := self.outside.head(message)) is not None:
+        if self._lingering is not None and (head := self.outside.head(message := self._preparer.filled(message))):
             choice = choice_of(message, queue, selector, arg)
             retries = self.config.retry_times_when_send_failed
             return await self._lingering.send(message, head, choice, self.checked_timeout(timeout), retries)
@@ -278,7 +279,7 @@ class Producer(Requesting, Observed, Reopenable):
 
         Raises:
             ConfigError: they cannot travel together (topic, wait_store_ok, sharding key, delay), or are too large
-                together.
+                together; see `batches`.
             RocketMQError: as in `send`.
         """
         self._lifecycle.check_here()

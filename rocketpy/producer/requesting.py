@@ -99,13 +99,14 @@ class Requesting:
 
         Raises:
             ConfigError: it cannot be sent as it is.
+            SerializationError: its value cannot be written.
             ClientClosedError: the producer is not open.
         """
         self._lifecycle.check_open()
         seconds = self.checked_timeout(timeout)
         correlation_id = new_correlation_id()
         made = as_request(
-            message,
+            self._preparer.filled(message),
             correlation_id=correlation_id,
             client_id=self.client.client_id,
             ttl=max(1, round(seconds * 1000)),
@@ -138,7 +139,7 @@ class Requesting:
         with trio.move_on_at(asked.deadline):
             await pending.ended.wait()
         if pending.reply is not None:
-            return pending.reply
+            return self._preparer.read(pending.reply)
         if pending.ended.is_set():
             raise ClientClosedError(
                 f"the producer was closed before a reply to a message for {topic} arrived: whether a consumer has got "

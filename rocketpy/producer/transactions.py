@@ -147,6 +147,7 @@ class TransactionProducer(Producer):
     def on_check(self, question: TransactionQuestion) -> None:
         """Take a broker's check of a transaction. Called by the client."""
         if self._checks is not None and self._lifecycle.is_open:
+            self._preparer.read(question.message)
             self._checks.take(question)
 
     @property
@@ -224,7 +225,7 @@ class TransactionProducer(Producer):
         chosen = self.executor if executor is None else checked_function(EXECUTOR, executor, 2)
         if chosen is None:
             raise ConfigError("there is no executor: give one to send_in_transaction, or to the producer")
-        return half_of(message, self.config.group, self._unique_ids.next()), chosen
+        return half_of(self._preparer.filled(message), self.config.group, self._unique_ids.next()), chosen
 
     def end(self, half: Message, sent: SendResult, outcome: Outcome) -> End:
         """Return what follows the outcome of a local transaction. From any thread."""

@@ -16,6 +16,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType
 from typing import Any, NoReturn
+from uuid import UUID
 
 import attrs
 
@@ -40,6 +41,7 @@ class JsonSerializer:
     """
 
     name: str = attrs.field(default="json", init=False)
+    content_type: str = attrs.field(default="application/json", init=False)
     max_depth: int = attrs.field(default=MAX_DEPTH, kw_only=True)
     max_members: int = attrs.field(default=MAX_MEMBERS, kw_only=True)
 
@@ -143,6 +145,7 @@ _LEAVES = Leaves(
         date: date.isoformat,
         time: time.isoformat,
         timedelta: duration_text,
+        UUID: str,
     },
 )
 _FINITE_LEAVES = Leaves(_SAME - {float}, {**_LEAVES.others, float: _float})

@@ -11,6 +11,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType
 from typing import Any, NoReturn
+from uuid import UUID
 
 import attrs
 import msgpack
@@ -32,6 +33,7 @@ class MsgpackSerializer:
     """
 
     name: str = attrs.field(default="msgpack", init=False)
+    content_type: str = attrs.field(default="application/msgpack", init=False)
     max_depth: int = attrs.field(default=MAX_DEPTH, kw_only=True)
     max_members: int = attrs.field(default=MAX_MEMBERS, kw_only=True)
 
@@ -123,5 +125,6 @@ _LEAVES = Leaves(
         date: date.isoformat,
         time: time.isoformat,
         timedelta: duration_text,
+        UUID: str,
     },
 )

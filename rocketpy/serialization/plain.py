@@ -1,18 +1,20 @@
 """Turns nested values, as rows of a DataFrame hold them, into what the encoders of json and msgpack know.
 
-Rows (pyspark's, by their shape, without importing it) and named tuples become objects of their field names, tuples
-become lists, keys become text. What a format has no type for is written by the table of leaves that its serializer
-gives. Depth is bounded, which stops values that contain themselves, too. Messages of errors name the place inside the
-value and the type found there, never the value.
+Rows (pyspark's, by their shape, without importing it), named tuples, dataclasses and objects of attrs' classes become
+objects of their field names, tuples become lists, UUIDs and keys become text. What a format has no type for is written
+by the table of leaves that its serializer gives. Depth is bounded, which stops values that contain themselves, too.
+Messages of errors name the place inside the value and the type found there, never the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Integral, Rational, Real
 from typing import Any
+from uuid import UUID
 
 import attrs
 
@@ -109,6 +111,7 @@ _TEXTS: Mapping[type, Callable[[Any], str]] = {
     date: date.isoformat,
     time: time.isoformat,
     timedelta: duration_text,
+    UUID: str,
 }
 
 
@@ -130,6 +133,9 @@ def _plain(value: Any, leaves: Leaves, room: int) -> Any:
         return _object(zip(fields, value, strict=False), len(value), leaves, room - 1)
     if callable(getattr(value, "asDict", None)):
         return _plain(value.asDict(), leaves, room - 1)
+    names = _attribute_names(kind)
+    if names is not None:
+        return _object([(name, getattr(value, name)) for name in names], len(names), leaves, room - 1)
     return _subclass(value, leaves)
 
 
@@ -137,6 +143,14 @@ def _field_names(value: list[Any] | tuple[Any, ...]) -> Iterable[str] | None:
     """The names of a row of pyspark or of a named tuple; None for all other sequences."""
     fields: Iterable[str] | None = getattr(value, "__fields__", None)
     return fields if fields is not None else getattr(value, "_fields", None)
+
+
+def _attribute_names(kind: type) -> Sequence[str] | None:
+    """The fields of a class of attrs, or of a dataclass; None for all others."""
+    made_by_attrs = getattr(kind, "__attrs_attrs__", None)
+    if made_by_attrs is not None:
+        return [field.name for field in made_by_attrs]
+    return [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else None
 
 
 def _array(values: Iterable[Any], leaves: Leaves, room: int) -> list[Any]:
@@ -179,7 +193,9 @@ def _subclass(value: object, leaves: Leaves) -> Any:
     """A value whose type only derives from a known one, such as an enum of numbers or a number of numpy."""
     single = _base_value(value)
     if single is None:
-        known = "None, bool, numbers, text, bytes, dates, durations, and lists, dicts and rows of them"
+        known = (
+            "None, bool, numbers, text, bytes, dates, durations, UUIDs, and lists, dicts, rows and dataclasses of them"
+        )
         raise _UnfitError(f"has the type {type(value).__name__}, which cannot be written; known are {known}")
     return _plain(single, leaves, 0)
 

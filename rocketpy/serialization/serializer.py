@@ -17,7 +17,9 @@ class Serializer(Protocol):
 
     @property
     def name(self) -> str:
-        """What errors and settings call it."""
+        """What errors and settings call it. One for producers and consumers has a `content_type` besides: the text
+        that says in a message how its body is written, such as ``application/x-protobuf;schema=Order``.
+        """
         ...
 
     def encode(self, value: object) -> bytes:

@@ -15,6 +15,7 @@ class BinarySerializer:
     """Bytes as they are; nothing else is taken for bytes."""
 
     name: str = attrs.field(default="binary", init=False)
+    content_type: str = attrs.field(default="application/octet-stream", init=False)
 
     def encode(self, value: object) -> bytes:
         """Return the bytes themselves.
@@ -41,6 +42,7 @@ class StringSerializer:
     """Text in UTF-8. Numbers, booleans and dates are written as text; what is read is always text."""
 
     name: str = attrs.field(default="string", init=False)
+    content_type: str = attrs.field(default="text/plain;charset=utf-8", init=False)
 
     def encode(self, value: object) -> bytes:
         """Return the UTF-8 of a text, a number, a boolean, a date or a duration.

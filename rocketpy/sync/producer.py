@@ -130,6 +130,8 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
+        if self._lingering is not None:
+            message = direct.outside.filled(message)
         if self._lingering is not None and not direct.is_ours and (head := direct.outside.head(message)) is not None:
             seconds = self._inner.checked_timeout(timeout)
             chosen = self._queue_of(message, queue, selector, arg, seconds)
@@ -167,6 +169,8 @@ class Producer(Lifetime[TrioProducer]):
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
+        if self._lingering is not None:
+            message = direct.outside.filled(message)
         if self._lingering is not None and (head := direct.outside.head(message)) is not None:
             seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
             chosen = None
@@ -317,6 +321,10 @@ class Producer(Lifetime[TrioProducer]):
         seconds = inner.checked_timeout(timeout)
         terms = outside.terms(outgoing, choice, seconds, inner.config.retry_times_when_send_failed)
         return self._direct.send(outgoing, terms)
+
+    def batches(self, messages: Iterable[Message], *, max_size: int | None = None) -> list[list[Message]]:
+        """Split messages of one topic into batches that `send_batch` takes. See `rocketpy.Producer.batches`."""
+        return self._inner.batches(messages, max_size=max_size)
 
     def send_many(
         self,

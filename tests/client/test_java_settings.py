@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import csv
 import enum
 from pathlib import Path
 
@@ -18,10 +19,20 @@ from rocketpy.config import (
     PushConsumerConfig,
     TransactionProducerConfig,
 )
-from rocketpy.config.java import NOT_OF_CLASSES, NOT_THERE, NOT_THERE_OF, OTHER_DEFAULTS, advice, fields_by_java_name
+from rocketpy.config.java import (
+    NOT_OF_CLASSES,
+    NOT_THERE,
+    NOT_THERE_OF,
+    OTHER_DEFAULTS,
+    SYSTEM_PROPERTIES,
+    advice,
+    fields_by_java_name,
+)
+from rocketpy.config.java_inside import COUNTERPARTS, REASONS
 from rocketpy.errors import ConfigError
 from tests.interop.config_keys import Key, read_golden
 
+ROOT = Path(__file__).resolve().parents[2]
 CLASSES: dict[str, type[ClientConfig]] = {
     "ClientConfig": ClientConfig,
     "DefaultMQProducer": ProducerConfig,
@@ -79,6 +90,31 @@ def spelled(value: object, field: attrs.Attribute[object]) -> str:
     if isinstance(value, int | float) and not isinstance(value, enum.Enum):
         return f"{value * field.metadata.get('scale', 1):g}" if isinstance(value, float) else str(value)
     return "null" if value is None else str(getattr(value, "name", value))
+
+
+def inside() -> list[str]:
+    """What is set inside of Java's clients: system properties by their names, fields with their classes."""
+    with (ROOT / "tests" / "golden" / "java_client_inside.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [row["system property"] or f"{row['class']}.{row['name']}" for row in rows]
+
+
+def test_everything_that_is_set_inside_of_javas_clients_is_here_or_says_why_not() -> None:
+    keys = inside()
+    assert len(keys) == len(set(keys)) > 140
+    assert [key for key in keys if (key in COUNTERPARTS) == (key in REASONS)] == []
+    assert (COUNTERPARTS.keys() | REASONS.keys()) - set(keys) == set()
+    ours = {field.name for kind in CLASSES.values() for field in attrs.fields(kind)}
+    assert set(COUNTERPARTS.values()) - ours == set()
+    assert all(reason and reason[-1] != "." for reason in REASONS.values())
+
+
+def test_the_two_lists_of_javas_settings_agree() -> None:
+    """One is of Java's classes as they answered, the other one of their source."""
+    missing = {key: reason for key, reason in REASONS.items() if key.startswith("NettyClientConfig.")}
+    asked = {f"NettyClientConfig.{key}" for key in javas("NettyClientConfig")}
+    assert asked == missing.keys() | {key for key in COUNTERPARTS if key.startswith("NettyClientConfig.")}
+    assert {key: REASONS[key] for key in SYSTEM_PROPERTIES if key in REASONS}.items() <= SYSTEM_PROPERTIES.items()
 
 
 def test_what_is_here_is_read_by_somebody() -> None:

@@ -52,6 +52,7 @@ PRINTED = {
         "twice as much is sent with the strategy: True",
         "all are well again",
     ],
+    "values": ["26 bytes: {'sensor': 7, 'celsius': 21.5}", "8 bytes: Reading(sensor=7, celsius=21.5)"],
     "workers": ["100 messages are handed out, 71 are committed", "Parcels has 4 queues now"],
 }
 

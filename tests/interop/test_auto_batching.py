@@ -46,6 +46,7 @@ def test_S17_javas_consumer_gets_our_messages_where_their_results_say(
         assert (message["tags"], message["keys"]) == (f"t{number % 3}", f"k{number}")
         assert message["properties"]["n"] == str(number)
     assert len({result.offset_message_id for result in results.values()}) == COUNT
+    assert {result[5:] for result in results.values()} == {(None, "DefaultRegion", True, None)}
 
 
 @pytest.mark.one_line("5.3.3", "4.9.7 has no autoBatch")

@@ -68,7 +68,14 @@ async def test_everything_about_apaches_messages_arrives(
         opened.subscribe(topic, inbox.take)
         assert len(await opened.wait_assigned(20)) == 4
         sent = await trio.to_thread.run_sync(
-            partial(produce, topic, 40, keys="ключ-%d second", tags="Größe,red", properties="shop=北,n=7")
+            partial(
+                produce,
+                topic,
+                40,
+                keys="ключ-%d second",
+                tags="Größe,red",
+                properties="shop=北,n=7,contentType=text/plain",
+            )
         )
         large = await trio.to_thread.run_sync(partial(produce, topic, 2, first=40, body_size=9_000, mode="async"))
         messages = await inbox.wait(42)
@@ -89,7 +96,7 @@ async def test_everything_about_apaches_messages_arrives(
         if (number := result["number"]) >= 40:
             assert message.body == f"body-{number}".encode().ljust(9_000, b".")
         else:
-            assert message.body == b"body-%d" % number
+            assert (message.body, message.value) == (b"body-%d" % number, f"body-{number}")
             assert message.keys == (f"ключ-{number}", "second")
             assert message.tags == ("Größe", "red")[number % 2]
             assert (message.properties["shop"], message.properties["n"]) == ("北", "7")

@@ -150,6 +150,8 @@ CALLS = {
     ),
     "Producer.send_oneway": Call(lambda w: w.producer.send_oneway(one())),
     "Producer.send_batch": Call(lambda w: w.producer.send_batch([one(), one()])),
+    "Producer.send_batch, a value": Call(lambda w: w.producer.send_batch([Message("Orders", value=[1])])),
+    "Producer.batches": Call(lambda w: w.producer.batches([one(), one()])),
     "Producer.send_many": Call(lambda w: w.producer.send_many([one() for _ in range(30)], batch_size=4)),
     "Producer.recall": Call(lambda w: w.producer.recall("Orders", _handle())),
     "Producer.queues": Call(lambda w: w.producer.queues("Orders")),
@@ -284,6 +286,7 @@ _IN_ITS_BLOCK = "left by the end of its block, in the task that entered it"
 _FOR_SURFACES = "what the other two surfaces are built on"
 _OF_PRODUCERS = dict.fromkeys(
     (
+        "batches",
         "config",
         "create_topic",
         "queues",

@@ -33,6 +33,9 @@ WHERE = {
     "TransactionProducer executor": EXECUTORS,
     "TransactionProducer.send_in_transaction executor": EXECUTORS,
     "TransactionProducer.send_in_transaction selector": ("a selector",),
+    "TransactionProducer.request selector": ("a selector",),
+    "TransactionProducer.request_soon selector": ("a selector of send_soon",),
+    "Producer.batches messages": ("an iterable",),
     "Producer.send_many messages": ("an iterable",),
     "Producer.send_many on_failure": ("on_failure",),
     "PushConsumer.subscribe listener": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import re
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from rocketpy.errors import ConfigError
+from rocketpy.errors import ConfigError, SerializationError
 from rocketpy.message import RESERVED_PROPERTIES, Message, MessageExt, MessageQueue, PropertyName
 from rocketpy.seams import wall_clock
 from tests.strategies import user_properties
@@ -244,3 +245,38 @@ def test_queues_sort_by_topic_broker_and_number() -> None:
         MessageQueue("S", "z", 1),
     ]
     assert [str(queue) for queue in sorted(queues)] == ["S@z:1", "T@a:11", "T@b:9", "T@b:10"]
+
+
+# --- values -------------------------------------------------------------------------------------------
+
+
+def test_a_value_takes_the_place_of_a_body() -> None:
+    message = Message("T", value={"secret": 1}, tags="t")
+    assert (message.body, message.value, message.has_value) == (b"", {"secret": 1}, True)
+    assert repr(message) == "<Message to T, a value tags='t'>"
+    for again in (pickle.loads(pickle.dumps(message)), copy.copy(message)):
+        assert (again.value, again.properties) == (message.value, message.properties)
+    none = Message("T", value=None)
+    assert (none.value, none.has_value) == (None, True)
+    plain = Message("T", b"x")
+    assert (plain.value, plain.has_value, pickle.loads(pickle.dumps(plain)).has_value) == (b"x", False, False)
+    with pytest.raises(ConfigError, match="a body and a value: give one"):
+        Message("T", b"x", value=1)
+    with pytest.raises(ConfigError, match="empty"):
+        Message("T")
+
+
+def test_the_value_of_what_was_received_follows_its_content_type() -> None:
+    message = MessageExt("T", b'{"a":[1]}', properties={"contentType": "application/json"})
+    assert message.value == {"a": [1]}
+    assert message.value is message.value
+    assert message.decode("string") == '{"a":[1]}'
+    plain = MessageExt("T", b'{"a":[1]}')
+    assert (plain.value, plain.decode("json")) == (b'{"a":[1]}', {"a": [1]})
+    with pytest.raises(ConfigError, match="no value format 'yaml'"):
+        plain.decode("yaml")
+    assert MessageExt("T", value=None).value is None
+    damaged = MessageExt("T", b"{", properties={"contentType": "application/json"}, queue_offset=7)
+    for _ in range(2):
+        with pytest.raises(SerializationError, match=r"<MessageExt .*\+7> does not hold what its content type"):
+            _ = damaged.value

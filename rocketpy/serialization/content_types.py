@@ -1,0 +1,137 @@
+"""How a message says what its body is: a property with the content type, by which a reader finds the serializer. Pure.
+
+The property has the name that Spring's messages use, and content types are those of MIME: an upper-case letter or a
+parameter makes no difference, unless a serializer of the user's own asks for exactly that text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeAlias
+
+from rocketpy.errors import ConfigError, SerializationError, UnknownContentTypeError
+from rocketpy.logs import quote
+from rocketpy.serialization.named import serializer
+from rocketpy.serialization.serializer import Serializer
+
+__all__ = ["CONTENT_TYPE", "OwnSerializers", "content_type_of", "decoded", "encoded", "own_serializers"]
+
+CONTENT_TYPE: Final = "contentType"
+"""The property."""
+
+OwnSerializers: TypeAlias = tuple[Serializer, ...]
+"""Serializers of the user's own, each with a content type."""
+
+_BUILT_IN: Final = {
+    "application/msgpack": "msgpack",
+    "application/x-msgpack": "msgpack",
+    "application/vnd.msgpack": "msgpack",
+    "application/json": "json",
+    "text/json": "json",
+    "text/plain": "string",
+    "application/octet-stream": "binary",
+}
+_UTF_8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
+_LONGEST: Final = 200
+
+
+def content_type_of(by: Serializer) -> str:
+    """The content type that a serializer writes.
+
+    Raises:
+        ConfigError: it has none, or one that no property can hold.
+    """
+    found: object = getattr(by, "content_type", None)
+    if not isinstance(found, str) or not found.isprintable() or not found.strip() or len(found) > _LONGEST:
+        raise ConfigError(
+            f"the serializer {by.name!r:.100} needs a content_type, by which readers of a message know how its "
+            f"body is written: a text such as 'application/x-protobuf', not {found!r:.100}"
+        )
+    return found
+
+
+def own_serializers(value: Any) -> OwnSerializers:
+    """Serializers of the user's own, from one or an iterable of them.
+
+    Raises:
+        ConfigError: one of them is none, or has no content type.
+    """
+    if isinstance(value, Serializer | str | bytes) or not isinstance(value, Iterable):
+        value = (value,)
+    found = tuple(serializer(each) for each in value)
+    for each in found:
+        content_type_of(each)
+    return found
+
+
+def encoded(value: object, by: Serializer) -> bytes:
+    """The body that a serializer makes of a value, at least one byte.
+
+    Raises:
+        SerializationError: it makes none. What a serializer of the user's own raises is its cause.
+    """
+    try:
+        body: object = by.encode(value)
+    except SerializationError:
+        raise
+    except Exception as exc:
+        raise SerializationError(f"the serializer {by.name!r} failed to write the value: {_said(exc)}") from exc
+    if not isinstance(body, bytes | bytearray) or not body:
+        found = "no bytes" if isinstance(body, bytes | bytearray) else f"an object of type {type(body).__name__}"
+        raise SerializationError(f"the serializer {by.name!r} made {found} of the value: a body has at least one byte")
+    return bytes(body)
+
+
+def decoded(body: bytes, content_type: str, own: OwnSerializers, what: object) -> Any:
+    """The value in a body.
+
+    Args:
+        body: As it was written.
+        content_type: What the message says of it.
+        own: Asked before the formats that are built in.
+        what: The message, for errors.
+
+    Raises:
+        UnknownContentTypeError: no serializer is known for it.
+        SerializationError: the body is not what the content type says, or passes the bounds.
+    """
+    by = _reader(content_type, own)
+    if by is None:
+        raise UnknownContentTypeError(
+            f"{what!r} has the content type '{quote(content_type)}', which is not known here: give the consumer a "
+            "serializer for it (serializers=), call decode with one, or read the body",
+            content_type=content_type,
+        )
+    try:
+        return by.decode(body)
+    except Exception as exc:
+        said = str(exc) if isinstance(exc, SerializationError) else f"the serializer {by.name!r} failed: {_said(exc)}"
+        raise SerializationError(
+            f"{what!r} does not hold what its content type '{quote(content_type)}' says, and body has its bytes: {said}"
+        ) from exc
+
+
+def _reader(content_type: str, own: OwnSerializers) -> Serializer | None:
+    for each in own:
+        if content_type_of(each) == content_type:
+            return each
+    plain, parameters = _split(content_type)
+    for each in own:
+        if _split(content_type_of(each))[0] == plain:
+            return each
+    name = _BUILT_IN.get(plain)
+    if name is None or (name == "string" and parameters.get("charset", "utf-8") not in _UTF_8):
+        return None
+    return serializer(name)
+
+
+def _split(content_type: str) -> tuple[str, dict[str, str]]:
+    """Type and subtype, and the parameters; in lower case."""
+    plain, *rest = content_type.lower().split(";", 8)
+    pairs = (each.partition("=") for each in rest)
+    return plain.strip(), {name.strip(): value.strip().strip('"') for name, _, value in pairs}
+
+
+def _said(exc: Exception) -> str:
+    """What an error of a user's serializer says, cut: it may repeat the whole value."""
+    return f"{type(exc).__name__}: {exc!s:.200}"
