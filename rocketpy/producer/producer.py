@@ -28,8 +28,8 @@ from rocketpy.producer.lingering import TaskSends
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
 from rocketpy.producer.requesting import Requesting
-from rocketpy.producer.statistics import Observed
 from rocketpy.producer.splitting import Splitting
+from rocketpy.producer.statistics import Observed
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
 
