@@ -285,7 +285,7 @@ async def test_checkers_that_hang_keep_their_workers_and_no_more(
     async with world() as w, transactions(w, check, executor=hesitate, **limits) as producer:
         await producer.send_in_transaction(Message("Orders", b"hang"))
         await producer.send_in_transaction(Message("Orders", b"other"))
-        await trio.sleep(65)
+        await trio.sleep(80)  # until the broker asks, and until the producer has looked for long enough
         assert (len(hung), checked) == (1, [b"other"])
         statistics = producer.check_statistics()
         assert (statistics.running, statistics.waiting) == (1, 0)
