@@ -145,6 +145,48 @@ async def test_S13_with_all_brokers_isolated_messages_are_sent_all_the_same(auto
         assert sum(len(broker.taken) for broker in brokers) == taken + 1
 
 
+async def many(producer):
+    await producer.send_many([message() for _ in range(24)], batch_size=2)
+
+
+async def called_back(producer):
+    outcomes = []
+    for _ in range(24):
+        producer.start_send(producer.outside.prepare(message()), outcomes.append)
+    await trio.sleep(SLOW + 0.1)
+    assert len(outcomes) == 24
+
+
+async def in_batches(producer):
+    for _ in range(12):
+        await producer.send_batch([message(), message()])
+
+
+async def waiting_for_company(producer):
+    for _ in range(12):
+        async with trio.open_nursery() as nursery:
+            for _ in range(2):
+                nursery.start_soon(producer.send, message())
+
+
+@pytest.mark.parametrize(
+    ("way", "settings"), [(many, {}), (called_back, {}), (in_batches, {}), (waiting_for_company, {"linger": 0.01})]
+)
+async def test_S13_every_way_to_send_obeys_the_table_and_fills_it(autojump_clock, three, way, settings):
+    async with three(send_latency_enable=True, **settings) as (producer, brokers):
+        await way(producer)
+        brokers[1].latency = SLOW
+        while "broker-b" not in faults(producer).brokers:
+            await producer.send(message())
+        before = len(brokers[1].came)
+        await way(producer)
+        assert len(brokers[1].came) == before
+        brokers[0].latency = 1.0
+        await way(producer)
+        await trio.sleep(SLOW)
+        assert set(faults(producer).brokers) == {"broker-a", "broker-b"}
+
+
 # --- what counts ----------------------------------------------------------------------------------------
 
 
