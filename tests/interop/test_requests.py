@@ -128,12 +128,15 @@ def test_S18_a_reply_to_a_client_that_is_gone_is_refused_alike(
 ) -> None:
     """Either broker answers SYSTEM_ERROR; Java's client tries it three times, ours once where there is one broker."""
     with rocketpy.sync.Producer("askers", namesrv=cluster.namesrv) as producer:
+        producer.send(Message(topic, b"warm"), timeout=TIMEOUT)  # the first message to a new broker may take longer
         with pytest.raises(ReplyTimeoutError):
             producer.request(Message(topic, b"nobody replies in time"), timeout=0.5)
     errors: list[RocketMQError] = []
     with rocketpy.sync.Producer("replies", namesrv=cluster.namesrv) as producer:
 
         def reply(request: MessageExt) -> None:
+            if request.body == b"warm":
+                return
             with pytest.raises((BrokerError, SendError)) as caught:
                 producer.send(create_reply_message(request, b"late"), timeout=TIMEOUT)
             errors.append(caught.value)

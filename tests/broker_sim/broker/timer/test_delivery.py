@@ -13,6 +13,7 @@ from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import TIMER_TOPIC
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.timer.timer_kit import EPOCH, timed, wall
+from tests.virtual_time import loop_time
 
 
 @pytest.mark.parametrize("begin", [0.0, 0.25, 0.999])
@@ -243,22 +244,22 @@ async def test_timer_flush_interval_ms(autojump_clock: MockClock) -> None:
 @pytest.mark.parametrize("step", [3_600_000, -3_600_000, 86_400_000, -86_400_000, 1500, -1500, -1])
 async def test_threat_L10_a_message_waits_as_long_whatever_the_clock_does(autojump_clock: MockClock, step: int) -> None:
     behind = 0
-    time = lambda: EPOCH + int(trio.current_time() * 1000) + behind  # noqa: E731
-    with wall_clock(time):
+    even = loop_time(EPOCH)
+    with wall_clock(lambda: even() + behind):
         async with timed() as setup:
             await trio.sleep(0.3)
             sent = {}
             for number, delay in enumerate((2, 10, 100)):
                 sent[f"A{number}"] = trio.current_time(), delay
                 await setup.send(f"A{number}", TIMER_DELAY_SEC=str(delay))
-            await setup.send_at(time() + 50_000, "M")
+            await setup.send_at(wall() + 50_000, "M")
             sent["M"] = trio.current_time(), 50
             await trio.sleep(1)
             behind = step
             for number, delay in enumerate((2, 10, 100)):
                 sent[f"B{number}"] = trio.current_time(), delay
                 await setup.send(f"B{number}", TIMER_DELAY_SEC=str(delay))
-            await setup.send_at(time() + 50_000, "N")
+            await setup.send_at(wall() + 50_000, "N")
             sent["N"] = trio.current_time(), 50
             await trio.sleep(150)
             for topic, (start, delay) in sent.items():

@@ -12,6 +12,7 @@ from rocketpy.wire.names import TIMER_TOPIC
 from rocketpy.wire.recall_handle import RecallHandle
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.timer.timer_kit import EPOCH, handle, timed, wall
+from tests.virtual_time import loop_time
 
 
 async def test_DL5_a_recalled_message_is_not_delivered_and_others_are(autojump_clock: MockClock) -> None:
@@ -77,7 +78,8 @@ async def test_DL5_a_recall_finds_its_message_after_a_step_of_the_clock(autojump
     from rocketpy.seams import wall_clock
 
     behind = 0
-    with wall_clock(lambda: EPOCH + int(trio.current_time() * 1000) + behind):
+    even = loop_time(EPOCH)
+    with wall_clock(lambda: even() + behind):
         async with timed() as setup:
             before = await setup.send_at(wall() + 7_201_500, unique="before")
             await trio.sleep(5)
