@@ -237,6 +237,7 @@ class MQClientInstance(Reopenable):
         """
         self.check_open()
         self.roles.add_consumer(group, role)
+        self.heartbeats.forget(group)
         self.heartbeats.send_soon()
 
     async def unregister_producer(self, group: str) -> None:

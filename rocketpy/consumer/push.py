@@ -22,7 +22,7 @@ from rocketpy.consumer.runners import RunnerMaker, TaskRunner
 from rocketpy.consumer.running import RunningConsumer
 from rocketpy.consumer.sharing import Sharing
 from rocketpy.consumer.signals import listen_to_signals
-from rocketpy.consumer.start_checks import check_filters, check_name_servers, wait_shared_out
+from rocketpy.consumer.start_checks import check_filters, check_heartbeats, check_name_servers, wait_shared_out
 from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, statistics
 from rocketpy.consumer.subscription import Listener, Subscriptions
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
@@ -137,6 +137,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         self._running = running
         running.start_services()
         await wait_shared_out(running.rebalance, self.config, deadline)
+        check_heartbeats(self.client, self.config.group, running.rebalance.told)
 
     async def run_forever(self) -> None:
         """Consume until SIGINT or SIGTERM, then return, for `async with` to commit and close.
@@ -340,7 +341,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             balanced=running is not None and running.rebalance.balanced,
             queues={} if running is None else running.queues(),
             locks={} if running is None else running.assignment.locks(running.now()),
-            errors={} if running is None else running.rebalance.errors | running.rebalance.filters.refused,
+            errors={} if running is None else running.rebalance.problems(),
             crash=self._crash,
         )
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config.sharing import SharingConfig
+    from rocketpy.consumer.rebalance import Rebalance
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
 
@@ -115,13 +116,15 @@ class Sharing(Opening, Generic[R]):
         if not self.assignment:
             raise RequestTimeoutError(
                 f"{self._lifecycle.what} got no queue within {patience:g} s: "
-                + (rebalance.missing() or self._why_none()),
+                + (rebalance.missing() or self._why_none(rebalance)),
                 timeout=patience,
             )
         return self.assignment
 
-    def _why_none(self) -> str:
-        return "other members have all queues" if self._wanted_topics() else "nothing is subscribed or assigned"
+    def _why_none(self, rebalance: Rebalance) -> str:
+        if not self._wanted_topics():
+            return "nothing is subscribed or assigned"
+        return "other members have all queues" if rebalance.balanced else "its share of the queues is not known yet"
 
     def _check_waiting(self) -> R:
         """The running part; refuses use if the consumer has crashed, is not open, or belongs to another loop."""
