@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import trio
 
+from rocketpy.client.api.group import check_filter
 from rocketpy.client.api.pull import pull_message
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.config import PullConsumerConfig
@@ -15,9 +16,19 @@ from rocketpy.consumer.fetching import Fetching
 from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
 from rocketpy.consumer.subscription import Subscription, subscription_data
-from rocketpy.errors import BrokerUnreachableError, ConfigError, OffsetOutOfRangeError, ServiceCrashedError
+from rocketpy.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    ConfigError,
+    FilterRefusedError,
+    OffsetOutOfRangeError,
+    RocketMQError,
+    ServiceCrashedError,
+)
+from rocketpy.logs import get_logger
 from rocketpy.results import MessageModel, PullResult, PullStatus
 from rocketpy.wire.bodies.heartbeat import ConsumerData
+from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.sysflag import PullSysFlag
@@ -31,7 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PullConsumer"]
 
+logger = get_logger(__name__)
+
 _MOST_MESSAGES = 1024
+_MOST_ACCEPTED = 256
+"""Expressions that are remembered as accepted. Others are checked again, with one more request."""
 
 
 @final
@@ -69,6 +84,8 @@ class PullConsumer(Fetching):
         super().__init__(f"pull consumer {self.config.group}", self.config, client, network)
         self._crash: ServiceCrashedError | None = None
         self._driven: DrivenPull | None = None
+        self._accepted: set[tuple[str, str | None]] = set()
+        """Brokers with the expressions that they accept."""
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -122,6 +139,7 @@ class PullConsumer(Fetching):
 
         Raises:
             ConfigError: an argument cannot be used.
+            FilterRefusedError: the broker refuses the SQL expression, or does not filter by SQL.
             MessageDecodeError: a message is damaged; its attribute `decoded` has those before it.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
@@ -150,6 +168,7 @@ class PullConsumer(Fetching):
 
         Raises:
             ConfigError: an argument cannot be used.
+            FilterRefusedError: the broker refuses the SQL expression, or does not filter by SQL.
             MessageDecodeError: a message is damaged; its attribute `decoded` has those before it.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
@@ -180,9 +199,35 @@ class PullConsumer(Fetching):
             expression_type=wanted.data.expression_type,
             bname=self.client.routes.broker_name(queue),
         )
-        left = max(0.001, deadline - trio.current_time())
-        result = await pull_message(self.client.pool, address, header, broker_name=queue.broker_name, timeout=left)
+        if not wanted.data.is_tag and (address, wanted.data.sub_string) not in self._accepted:
+            await self._check_filter(address, wanted, deadline)
+        pool, left = self.client.pool, max(0.001, deadline - trio.current_time())
+        try:
+            result = await pull_message(pool, address, header, broker_name=queue.broker_name, timeout=left)
+        except BrokerError as error:
+            # The code for brokers that do not filter by SQL, since a restart for example; but not for them alone.
+            if error.code == ResponseCode.SYSTEM_ERROR and not wanted.data.is_tag:
+                await self._check_filter(address, wanted, deadline)
+            raise
         return _wanted_of(result, offset, wanted)
+
+    async def _check_filter(self, address: str, wanted: Subscription, deadline: float) -> None:
+        """Ask a broker whether it accepts an SQL expression; Apache's answers a pull by a wrong one with all messages.
+
+        Raises:
+            FilterRefusedError: it does not, or does not filter by SQL at all.
+        """
+        client, left = self.client, max(0.001, deadline - trio.current_time())
+        try:
+            await check_filter(client.pool, address, client.client_id, self.config.group, wanted.data, timeout=left)
+        except FilterRefusedError:
+            raise
+        except RocketMQError as error:
+            logger.debug("%s does not say whether it can filter %s: %s", address, wanted.data.topic, error)
+        else:
+            if len(self._accepted) >= _MOST_ACCEPTED:
+                self._accepted.clear()
+            self._accepted.add((address, wanted.data.sub_string))
 
     async def _address(self, queue: MessageQueue, budget: float) -> str:
         routes = self.client.routes
