@@ -252,6 +252,8 @@ class QueuePuller:
     async def _ask(self, subscription: Subscription) -> PullResult:
         broker = await self._broker()
         lite = self._parts.policy.lite and broker.address not in self._parts.without_lite
+        if self._parts.filters is not None:
+            await self._parts.filters.confirm(subscription.data, broker.address)
         try:
             result = await self._ask_by(broker, subscription, lite=lite)
         except RequestCodeNotSupportedError:

@@ -156,6 +156,11 @@ def test_ours_filters_by_sql(
         send(apache_cluster, topic, 4, first=98)
         assert sorted(drain(consumer, 2)) == numbered(100, 102)
         assert consumer.status().errors == {}
+        # A wrong one is no longer pulled by: Apache's broker would answer with everything.
+        want("n >")
+        send(apache_cluster, topic, 4)
+        assert consumer.poll(timeout=3) == []
+        assert isinstance(consumer.status().errors[topic], FilterRefusedError)
     refused = lite(apache_cluster, group)
     refused.subscribe(topic, sql="n >")
     with pytest.raises(FilterRefusedError, match="correct the expression"):
