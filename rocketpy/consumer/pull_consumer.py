@@ -15,9 +15,16 @@ from rocketpy.consumer.fetching import Fetching
 from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
 from rocketpy.consumer.subscription import Subscription, subscription_data
-from rocketpy.errors import BrokerUnreachableError, ConfigError, OffsetOutOfRangeError, ServiceCrashedError
+from rocketpy.errors import (
+    BrokerUnreachableError,
+    ConfigError,
+    OffsetOutOfRangeError,
+    RocketMQError,
+    ServiceCrashedError,
+)
 from rocketpy.results import MessageModel, PullResult, PullStatus
 from rocketpy.wire.bodies.heartbeat import ConsumerData
+from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.sysflag import PullSysFlag
@@ -69,6 +76,8 @@ class PullConsumer(Fetching):
         super().__init__(f"pull consumer {self.config.group}", self.config, client, network)
         self._crash: ServiceCrashedError | None = None
         self._driven: DrivenPull | None = None
+        self._replicas: dict[MessageQueue, int] = {}
+        """The ids of the brokers that masters have suggested to pull queues from, until those suggest the master."""
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -107,6 +116,8 @@ class PullConsumer(Fetching):
         timeout: float | None = None,
     ) -> PullResult:
         """Get the messages of a queue from an offset on, without waiting for any.
+
+        A pull goes to the master, or to the replica that the answer to the last pull of this queue has suggested.
 
         Args:
             queue: the queue.
@@ -181,15 +192,23 @@ class PullConsumer(Fetching):
             bname=self.client.routes.broker_name(queue),
         )
         left = max(0.001, deadline - trio.current_time())
-        result = await pull_message(self.client.pool, address, header, broker_name=queue.broker_name, timeout=left)
+        try:
+            result = await pull_message(self.client.pool, address, header, broker_name=queue.broker_name, timeout=left)
+        except RocketMQError:
+            self._replicas.pop(queue, None)  # the next pull goes to the master
+            raise
+        self._replicas.pop(queue, None)
+        if result.suggested_broker_id != MASTER_ID:
+            self._replicas[queue] = result.suggested_broker_id
         return _wanted_of(result, offset, wanted)
 
     async def _address(self, queue: MessageQueue, budget: float) -> str:
-        routes = self.client.routes
-        broker = routes.find_broker(routes.broker_name(queue))
+        """The broker that the last answer has suggested to pull from."""
+        routes, wanted = self.client.routes, self._replicas.get(queue, MASTER_ID)
+        broker = routes.find_broker(routes.broker_name(queue), wanted)
         if broker is None:
             await routes.ensure_subscribe(queue.topic, timeout=budget)
-            broker = routes.find_broker(routes.broker_name(queue))
+            broker = routes.find_broker(routes.broker_name(queue), wanted)
         if broker is None:
             raise BrokerUnreachableError(
                 f"the topic {queue.topic} has no broker {queue.broker_name} now: see fetch_message_queues",
