@@ -15,6 +15,7 @@ from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import State
 from rocketpy.config import PushConsumerConfig
 from rocketpy.config.checks import number
+from rocketpy.config.push_consumer import MOST_THREADS
 from rocketpy.consumer.arguments import checked_seconds
 from rocketpy.consumer.around import Around
 from rocketpy.consumer.pauses import Pausable, Pauses, checked
@@ -248,18 +249,15 @@ class PushConsumer(Sharing[RunningConsumer]):
         """Change how many listeners may run at the same time, while the consumer runs. For any thread.
 
         Args:
-            most: 1 to twice the `consume_thread_max` of the config. Running listeners are not interrupted.
+            most: 1 to 1,000, like `consume_thread_max` of the config. Running listeners are not interrupted.
 
         Raises:
             ConfigError: it is not such a number.
             ClientClosedError: the consumer is not open.
         """
-        limit = 2 * self.config.consume_thread_max
         number("consume_thread_max", most, (int,))
-        if not 1 <= most <= limit:
-            raise ConfigError(
-                f"consume_thread_max must be between 1 and {limit}, twice its value at the start, not {most!r:.100}"
-            )
+        if not 1 <= most <= MOST_THREADS:
+            raise ConfigError(f"consume_thread_max must be between 1 and {MOST_THREADS}, not {most!r:.100}")
         self._lifecycle.check_open()
         running = self._check_running()
         running.in_loop(partial(running.consume.set_most, most))
