@@ -81,7 +81,7 @@ class PullConsumer(Fetching):
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<PullConsumer {self.config.group} {self._lifecycle.state.value}>"
+        return f"<PullConsumer {self.config.group} {self._lifecycle.shown.value}>"
 
     async def _open(self, stack: AsyncExitStack) -> None:
         self._driven = DrivenPull(self.client, self.config)

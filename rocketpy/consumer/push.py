@@ -98,7 +98,7 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<PushConsumer {self.config.group} {self._lifecycle.state.value}>"
+        return f"<PushConsumer {self.config.group} {self._lifecycle.shown.value}>"
 
     def _make_again(self, *, crossed_fork: bool) -> None:
         subscriptions, pauses, around = self._subscriptions, self._pauses, self._around
@@ -328,10 +328,10 @@ class PushConsumer(Sharing[RunningConsumer]):
         return tuple(queue for queue in super().assignment if queue.topic != self._subscriptions.retry_topic)
 
     def status(self) -> PushConsumerStatus:
-        """The current state: topics, queues, the messages held from them, and errors."""
-        running = self._running
+        """The current state: topics, queues, the messages held from them, and errors; closed in the child of a fork."""
+        running = self._shown
         return PushConsumerStatus(
-            state=self._lifecycle.state.value,
+            state=self._lifecycle.shown.value,
             client_id=self.client.client_id,
             group=self.config.group,
             topics=self._subscriptions.user_topics,
