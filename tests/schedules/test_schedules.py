@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from collections import Counter
@@ -10,6 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from rocketpy import LitePullConsumer, MessageQueue, PushConsumer
@@ -19,8 +21,9 @@ from rocketpy.consumer.driven import DrivenConsumer
 from rocketpy.consumer.lite.driven import DrivenLitePull
 from rocketpy.consumer.subscription import Subscription
 from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
-from tests.checker import Kind
+from tests.checker import Kind, Outcome
 from tests.schedules import members, polling
+from tests.schedules.history import History
 from tests.schedules.judge import judge
 from tests.schedules.plan import Event, Filter, GroupPlan, Plan, plan
 from tests.schedules.quick import LEAST, QUICK, cover, had
@@ -137,6 +140,46 @@ def test_what_is_planted_is_found(
     assert broken(schedule) == set()
     monkeypatch.setattr(home, method, bug)
     assert invariant in broken(schedule)
+
+
+def refuse(history: History) -> None:
+    """A producer says of a stored message that its send failed."""
+    history.sends[3] = attrs.evolve(history.sends[3], outcome=Outcome.FAIL)
+
+
+def exchange(history: History) -> None:
+    """Two messages of one producer stand in their queue in the wrong order."""
+    one, other = [number for number, send in enumerate(history.sends) if send.line == history.sends[0].line][:2]
+    first, second = history.sends[one], history.sends[other]
+    history.sends[one] = attrs.evolve(first, place=second.place)
+    history.sends[other] = attrs.evolve(second, place=first.place)
+
+
+def overlap(history: History) -> None:
+    """A listener runs until the next message of its queue has come."""
+    deliveries = history.groups["g"].deliveries
+    one, other = [each for each in deliveries if each.queue == deliveries[0].queue][:2]
+    one.ended = other.began + 0.01
+
+
+def bury(history: History) -> None:
+    """A message that nobody failed on becomes a dead letter."""
+    history.groups["g"].dead_letters.append(history.sends[0].id)
+
+
+def leave(history: History) -> None:
+    """A task is left over."""
+    history.left_over.append("a task")
+
+
+def test_what_is_forged_in_the_history_of_a_schedule_is_found() -> None:
+    """What a run records is all that these promises are judged by. One run for all."""
+    history = run(small(Kind.ORDERLY))
+    assert judge(history) == []
+    for forge, invariant in ((refuse, "I3"), (exchange, "I8"), (overlap, "I12"), (bury, "I14"), (leave, "I20")):
+        forged = copy.deepcopy(history)
+        forge(forged)
+        assert invariant in {violation.invariant for violation in judge(forged)}, invariant
 
 
 def test_consumers_that_seldom_commit_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
