@@ -142,14 +142,19 @@ class Membership:
             again = await self._ask()
             if again is not None:
                 self._tell(again, wrong.confirmed(self._seen(again)))
-        await self._successor.look({each.client_id for each in group.connection_set if each.client_id})
+        if self._subscribes():
+            await self._successor.look({each.client_id for each in group.connection_set if each.client_id})
         return len(group.connection_set)
 
+    def _subscribes(self) -> bool:
+        """Whether queues are shared out to it. Members to which queues are assigned need not be alike."""
+        return any(not is_retry_topic(data.topic) for data in self._subscriptions.data())
+
     def _seen(self, group: ConsumerConnection) -> _Wrong:
-        own, model = self._subscriptions.data(), None
+        model = None
         topics: Mapping[str, tuple[str | None, str | None]] = {}
-        if any(not is_retry_topic(data.topic) for data in own):
-            topics = differences(group, own)
+        if self._subscribes():
+            topics = differences(group, self._subscriptions.data())
             if group.message_model not in (None, self._config.message_model):
                 # Members that share queues want the retry topic, and those that broadcast do not.
                 model = None if self._successor.told_model else group.message_model

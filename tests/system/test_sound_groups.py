@@ -155,7 +155,7 @@ async def test_a_member_that_chooses_its_queues_may_filter_as_it_likes(
 ) -> None:
     """Brokers hear of no subscription from it, so that it overwrites nobody's."""
     async with world() as w:
-        chooses, push = w.lite(), w.consumer()
+        chooses, push = w.lite(), w.consumer(allocate_strategy="by_circle")
         chooses.assign(queues_of(2), tags="a")
         push.subscribe("Orders", Recorder(), tags="b")
         await look([chooses, push])
