@@ -117,7 +117,7 @@ class MQClientInstance(Reopenable):
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<MQClientInstance {self.client_id} {self._lifecycle.state.value}>"
+        return f"<MQClientInstance {self.client_id} {self._lifecycle.shown.value}>"
 
     def reopen(self) -> Self:
         """Make the client new in the child of a fork: ``async with client.reopen():``. Then reopen what shares it.

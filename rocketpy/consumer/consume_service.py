@@ -188,7 +188,7 @@ class ConsumeService(ABC):
             self._settled.set()
 
     def set_most(self, most: int) -> None:
-        """Set how many listeners may run at the same time, from 1 to twice `consume_thread_max`."""
+        """Set how many listeners may run at the same time, instead of `consume_thread_max`."""
         self.most = most
         self._allow_more()
 

@@ -158,7 +158,7 @@ class Crew(ABC, Generic[W]):
             self._wake_one()
 
     def allow(self, extra: int) -> None:
-        """Let `extra` calls more than the limit run at the same time; `extra` is at most the limit."""
+        """Let `extra` calls more than the limit run at the same time, or fewer if it is negative."""
         with self._lock:
             self._lanes.allow(extra)
             self._wake_one()

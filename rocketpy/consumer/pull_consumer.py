@@ -28,6 +28,7 @@ from rocketpy.errors import (
 from rocketpy.logs import get_logger
 from rocketpy.results import MessageModel, PullResult, PullStatus
 from rocketpy.wire.bodies.heartbeat import ConsumerData
+from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
@@ -86,10 +87,12 @@ class PullConsumer(Fetching):
         self._driven: DrivenPull | None = None
         self._accepted: set[tuple[str, str | None]] = set()
         """Brokers with the expressions that they accept."""
+        self._replicas: dict[MessageQueue, int] = {}
+        """The ids of the brokers that masters have suggested to pull queues from, until those suggest the master."""
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<PullConsumer {self.config.group} {self._lifecycle.state.value}>"
+        return f"<PullConsumer {self.config.group} {self._lifecycle.shown.value}>"
 
     async def _open(self, stack: AsyncExitStack) -> None:
         self._driven = DrivenPull(self.client, self.config)
@@ -124,6 +127,8 @@ class PullConsumer(Fetching):
         timeout: float | None = None,
     ) -> PullResult:
         """Get the messages of a queue from an offset on, without waiting for any.
+
+        A pull goes to the master, or to the replica that the answer to the last pull of this queue has suggested.
 
         Args:
             queue: the queue.
@@ -204,11 +209,15 @@ class PullConsumer(Fetching):
         pool, left = self.client.pool, max(0.001, deadline - trio.current_time())
         try:
             result = await pull_message(pool, address, header, broker_name=queue.broker_name, timeout=left)
-        except BrokerError as error:
+        except RocketMQError as error:
+            self._replicas.pop(queue, None)  # the next pull goes to the master
             # The code for brokers that do not filter by SQL, since a restart for example; but not for them alone.
-            if error.code == ResponseCode.SYSTEM_ERROR and not wanted.data.is_tag:
+            if isinstance(error, BrokerError) and error.code == ResponseCode.SYSTEM_ERROR and not wanted.data.is_tag:
                 await self._check_filter(address, wanted, deadline)
             raise
+        self._replicas.pop(queue, None)
+        if result.suggested_broker_id != MASTER_ID:
+            self._replicas[queue] = result.suggested_broker_id
         return _wanted_of(result, offset, wanted)
 
     async def _check_filter(self, address: str, wanted: Subscription, deadline: float) -> None:
@@ -230,11 +239,12 @@ class PullConsumer(Fetching):
             self._accepted.add((address, wanted.data.sub_string))
 
     async def _address(self, queue: MessageQueue, budget: float) -> str:
-        routes = self.client.routes
-        broker = routes.find_broker(routes.broker_name(queue))
+        """The broker that the last answer has suggested to pull from."""
+        routes, wanted = self.client.routes, self._replicas.get(queue, MASTER_ID)
+        broker = routes.find_broker(routes.broker_name(queue), wanted)
         if broker is None:
             await routes.ensure_subscribe(queue.topic, timeout=budget)
-            broker = routes.find_broker(routes.broker_name(queue))
+            broker = routes.find_broker(routes.broker_name(queue), wanted)
         if broker is None:
             raise BrokerUnreachableError(
                 f"the topic {queue.topic} has no broker {queue.broker_name} now: see fetch_message_queues",

@@ -15,6 +15,7 @@ from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import State
 from rocketpy.config import PushConsumerConfig
 from rocketpy.config.checks import number
+from rocketpy.config.push_consumer import MOST_THREADS
 from rocketpy.consumer.arguments import checked_seconds
 from rocketpy.consumer.around import Around
 from rocketpy.consumer.pauses import Pausable, Pauses, checked
@@ -97,7 +98,7 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<PushConsumer {self.config.group} {self._lifecycle.state.value}>"
+        return f"<PushConsumer {self.config.group} {self._lifecycle.shown.value}>"
 
     def _make_again(self, *, crossed_fork: bool) -> None:
         subscriptions, pauses, around = self._subscriptions, self._pauses, self._around
@@ -249,18 +250,15 @@ class PushConsumer(Sharing[RunningConsumer]):
         """Change how many listeners may run at the same time, while the consumer runs. For any thread.
 
         Args:
-            most: 1 to twice the `consume_thread_max` of the config. Running listeners are not interrupted.
+            most: 1 to 1,000, like `consume_thread_max` of the config. Running listeners are not interrupted.
 
         Raises:
             ConfigError: it is not such a number.
             ClientClosedError: the consumer is not open.
         """
-        limit = 2 * self.config.consume_thread_max
         number("consume_thread_max", most, (int,))
-        if not 1 <= most <= limit:
-            raise ConfigError(
-                f"consume_thread_max must be between 1 and {limit}, twice its value at the start, not {most!r:.100}"
-            )
+        if not 1 <= most <= MOST_THREADS:
+            raise ConfigError(f"consume_thread_max must be between 1 and {MOST_THREADS}, not {most!r:.100}")
         self._lifecycle.check_open()
         running = self._check_running()
         running.in_loop(partial(running.consume.set_most, most))
@@ -331,10 +329,10 @@ class PushConsumer(Sharing[RunningConsumer]):
         return tuple(queue for queue in super().assignment if queue.topic != self._subscriptions.retry_topic)
 
     def status(self) -> PushConsumerStatus:
-        """The current state: topics, queues, the messages held from them, and errors."""
-        running = self._running
+        """The current state: topics, queues, the messages held from them, and errors; closed in the child of a fork."""
+        running = self._shown
         return PushConsumerStatus(
-            state=self._lifecycle.state.value,
+            state=self._lifecycle.shown.value,
             client_id=self.client.client_id,
             group=self.config.group,
             topics=self._subscriptions.user_topics,

@@ -46,7 +46,7 @@ class ListenerRunner(Protocol):
         ...
 
     def allow(self, extra: int) -> None:
-        """Let `extra` calls more than the limit run, up to twice the limit in all. In the trio thread."""
+        """Let `extra` calls more than the limit run, or fewer if it is negative. In the trio thread."""
         ...
 
     def order(self, key: Hashable, until: float) -> None:

@@ -51,6 +51,11 @@ class Sharing(Opening, Generic[R]):
         self._running = None
 
     @property
+    def _shown(self) -> R | None:
+        """What `status` and `assignment` show: nothing in the child of a fork, whose copy stands still."""
+        return None if self._lifecycle.crossed_fork else self._running
+
+    @property
     def _crash(self) -> ServiceCrashedError | None:
         """The bug in the background that ended the consumer, None if none did."""
         return None if self._running is None else self._running.crash
@@ -92,10 +97,9 @@ class Sharing(Opening, Generic[R]):
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues that this consumer has now; none when it is closed."""
-        if self._running is None or self._lifecycle.state is State.CLOSED:
-            return ()
-        return self._running.assignment.queues()
+        """The queues that this consumer has now; none when it is closed, or was opened before a fork."""
+        running = self._shown
+        return () if running is None or self._lifecycle.state is State.CLOSED else running.assignment.queues()
 
     async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. With more members than queues that may never happen.

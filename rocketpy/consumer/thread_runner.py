@@ -8,6 +8,7 @@ listeners are called in the trio thread instead.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -53,8 +54,8 @@ class ThreadRunner(Crew[_Thread]):
         self._stop_asked = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._token = trio.lowlevel.current_trio_token()
-        # Trio's own limit on threads is for calls that end soon.
-        self._limiter = trio.CapacityLimiter(2 * limit)
+        # Trio's own limit on threads is for calls that end soon; the crew limits its workers itself.
+        self._limiter = trio.CapacityLimiter(math.inf)
 
     # --- in the trio thread -----------------------------------------------------------------------------
 

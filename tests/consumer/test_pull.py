@@ -247,7 +247,7 @@ async def test_PC4_nothing_moves_past_a_message_that_is_held(autojump_clock: Moc
             assert w.broker.offsets["Orders", 0] == 90
 
 
-async def test_an_offset_never_goes_backwards_by_a_plain_answer(autojump_clock: MockClock) -> None:
+async def test_threat_M15_an_offset_never_goes_backwards_by_a_plain_answer(autojump_clock: MockClock) -> None:
     async with world() as w:
         w.broker.store(10)
         w.broker.script = [
@@ -265,7 +265,7 @@ async def test_an_offset_never_goes_backwards_by_a_plain_answer(autojump_clock: 
             assert offsets_of(got) == list(range(10))
 
 
-async def test_answers_that_bring_nothing_do_not_make_a_busy_loop(autojump_clock: MockClock) -> None:
+async def test_threat_M15_answers_that_bring_nothing_do_not_make_a_busy_loop(autojump_clock: MockClock) -> None:
     async with world() as w:
         for code in (ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED):
             w.broker.script += [answer(w.broker, code, 0)] * 200

@@ -110,6 +110,11 @@ async def test_slow_listeners_run_side_by_side_at_once() -> None:
         b.feed(16)
         await b.wait_empty()
         assert b.backs.messages == []
+    async with bench(listener, consume_thread_max=1) as b:
+        b.service.set_most(8)  # more than twice as many
+        b.feed(16)
+        await b.wait_empty()
+        assert b.backs.messages == []
 
 
 async def test_never_more_than_allowed_at_the_same_time() -> None:

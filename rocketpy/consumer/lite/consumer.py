@@ -105,7 +105,7 @@ class LitePullConsumer(Positions):
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<LitePullConsumer {self.config.group} {self._lifecycle.state.value}>"
+        return f"<LitePullConsumer {self.config.group} {self._lifecycle.shown.value}>"
 
     def _make_again(self, *, crossed_fork: bool) -> None:
         selection, watch = self._selection, self._watch
@@ -424,10 +424,10 @@ class LitePullConsumer(Positions):
         return self.config.group
 
     def status(self) -> LitePullConsumerStatus:
-        """The current state: topics, queues, the messages held from them, and errors."""
-        running = self._running
+        """The current state: topics, queues, the messages held from them, and errors; closed in the child of a fork."""
+        running = self._shown
         return LitePullConsumerStatus(
-            state=self._lifecycle.state.value,
+            state=self._lifecycle.shown.value,
             client_id=self.client.client_id,
             group=self.config.group,
             topics=self._selection.topics,
