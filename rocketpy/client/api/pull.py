@@ -35,6 +35,9 @@ _STATUS: dict[int, PullStatus] = {
 }
 
 
+_BOUNDS = encode_properties({PropertyName.MIN_OFFSET: "%d", PropertyName.MAX_OFFSET: "%d"}).encode()
+
+
 async def pull_message(
     pool: ConnectionPool,
     address: str,
@@ -89,8 +92,7 @@ def _result(status: PullStatus, answer: PullAnswer, body: bytes, broker_name: st
     messages: list[MessageExt] = []
     if status is PullStatus.FOUND:
         # Every message gets the offsets of its queue as properties, from which consumers see how far they are behind.
-        told = {PropertyName.MIN_OFFSET: str(lowest), PropertyName.MAX_OFFSET: str(highest)}
-        messages = decode_messages(body, broker_name=broker_name, more_properties=encode_properties(told).encode())
+        messages = decode_messages(body, broker_name=broker_name, more_properties=_BOUNDS % (lowest, highest))
     return PullResult(
         status=status,
         next_begin_offset=following,
