@@ -6,6 +6,7 @@ next count or question. One thread counts, any thread may ask. Plays the part of
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 __all__ = ["Rate", "Sum"]
@@ -38,7 +39,7 @@ class Sum(NamedTuple):
 class _Window:
     """The last so many buckets, and the one that is being filled."""
 
-    __slots__ = ("_born", "_buckets", "_number", "_width")
+    __slots__ = ("_born", "_buckets", "_ends", "_newest", "_number", "_width")
 
     def __init__(self, width: float, number: int, now: float) -> None:
         self._width = width
@@ -46,14 +47,23 @@ class _Window:
         self._born = now
         self._buckets: list[list[float]] = []
         """Of each its number on the time line, the value and the times."""
+        self._newest: list[float] = []
+        """The last of them."""
+        self._ends = -math.inf
+        """When it ends."""
 
     def add(self, now: float, value: float, times: int) -> None:
+        if now >= self._ends:
+            self._begin(now)
+        newest = self._newest
+        newest[1] += value
+        newest[2] += times
+
+    def _begin(self, now: float) -> None:
         buckets, current = self._buckets, now // self._width
-        if buckets and buckets[-1][0] >= current:
-            buckets[-1][1] += value
-            buckets[-1][2] += times
-            return
-        buckets.append([current, value, times])
+        self._ends = (current + 1) * self._width
+        self._newest = [current, 0.0, 0]
+        buckets.append(self._newest)
         while buckets[0][0] < current - self._number:
             del buckets[0]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from rocketpy.consumer.crew import AsyncCrew, Call, Finished, Worker
+from rocketpy.consumer.crew import YIELD_AFTER, AsyncCrew, Call, Finished, Worker
 from rocketpy.consumer.inside import mark
 from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.runners import RemoteRunner
@@ -245,8 +245,16 @@ class LoopCrew(AsyncCrew[_Task]):
         worker.gate = self._bridge.loop.create_future()
         await worker.gate
 
-    async def _breathe(self) -> None:
-        await asyncio.sleep(0)
+    async def _make_calls(self, worker: _Task, lane: Lane) -> None:
+        began = self._clock()
+        for call in self._turn(worker, lane):
+            try:
+                await self._make(worker, lane, call)
+            finally:
+                worker.call = None
+            self._tell_ended()
+        if self._clock() - began > YIELD_AFTER:
+            await asyncio.sleep(0)
 
     async def _make(self, worker: _Task, lane: Lane, call: Call) -> None:
         try:

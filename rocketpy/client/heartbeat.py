@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.client.api import group as group_api
-from rocketpy.errors import RocketMQError
+from rocketpy.errors import BrokerError, RocketMQError
 from rocketpy.logs import Seldom, get_logger
+from rocketpy.services import side_by_side
+from rocketpy.wire.bodies.heartbeat import HeartbeatData
 from rocketpy.wire.bodies.route import MASTER_ID
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from rocketpy.client.routing import RouteTable
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.pool import ConnectionPool
-    from rocketpy.wire.bodies.heartbeat import HeartbeatData
 
 __all__ = ["Heartbeats"]
 
@@ -31,6 +32,8 @@ AGAIN_AFTER = 3.0
 """Seconds until a client that brokers must know sends a heartbeat again to one that did not answer. Such a broker may
 not know this member, and then leaves it out when it tells others who is in the group, asks about transactions, or
 pushes a reply."""
+AT_ONCE = 8
+"""Heartbeats for single groups that are under way at the same time, after one for all of them was refused."""
 
 
 class Heartbeats:
@@ -69,6 +72,9 @@ class Heartbeats:
         self._is_urgent = is_urgent or (lambda: roles.are_needed)
         self.answering: set[str] = set()
         """The addresses of brokers that answered the last heartbeat sent to them."""
+        self._refused: dict[str, dict[str, BrokerError]] = {}
+        """By address and consumer group, why a broker refused the last heartbeat that it answered. Values are replaced,
+        never changed, so that any thread may look."""
         self._failing: set[str] = set()
         self._seldom = Seldom(logger, clock=trio.current_time)
         self._greeting: set[str] = set()
@@ -83,6 +89,35 @@ class Heartbeats:
         """A connection was opened: send heartbeats, unless it was opened for one."""
         if connection.address not in self._greeting:
             self.send_soon()
+
+    def forget(self, group: str) -> None:
+        """A consumer group begins: what brokers said of an earlier one does not count."""
+        for address, refused in list(self._refused.items()):
+            self._refused[address] = {name: error for name, error in refused.items() if name != group}
+
+    def refusals(self, group: str, topics: Iterable[str]) -> dict[str, BrokerError]:
+        """By topic, why one of its brokers does not accept a consumer group in heartbeats. For any thread."""
+        if not self._refused:
+            return {}
+        found = {}
+        for topic in topics:
+            errors = [error for error in self._refusals(group, topic) if error is not None]
+            if errors:
+                found[topic] = errors[0]
+        return found
+
+    def refused_everywhere(self, group: str, topics: Iterable[str]) -> BrokerError | None:
+        """Why no broker of these topics accepts a consumer group, None if one may still do so by itself."""
+        errors = [error for topic in topics for error in self._refusals(group, topic)]
+        lasting = [error for error in errors if error is not None and not error.retriable]
+        return lasting[0] if lasting and len(lasting) == len(errors) else None
+
+    def _refusals(self, group: str, topic: str) -> list[BrokerError | None]:
+        """What each broker of a topic has against a group."""
+        route = self._routes.route(topic)
+        names = sorted(route.brokers) if route is not None else []
+        addresses = [self._routes.broker_address(name, master=False) for name in names]
+        return [self._refused.get(address, {}).get(group) for address in addresses if address is not None]
 
     async def run(self) -> None:
         """Run the service: a round at every interval and on request, and more often to brokers that do not answer."""
@@ -132,6 +167,8 @@ class Heartbeats:
         self.answering &= known
         for address in self.versions.keys() - known:
             del self.versions[address]
+        for address in self._refused.keys() - known:
+            del self._refused[address]
         return len(answered)
 
     def _targets(self) -> list[tuple[str, str]]:
@@ -147,7 +184,7 @@ class Heartbeats:
     async def _send(self, broker_name: str, address: str, data: HeartbeatData, answered: list[str]) -> None:
         self._greeting.add(address)
         try:
-            version = await group_api.heartbeat(self._pool, address, data, timeout=self._timeout)
+            version = await self._tell(broker_name, address, data)
         except RocketMQError as error:
             # Only the first of several failures in a row is logged: a broker may be away for hours.
             if address not in self._failing:
@@ -163,3 +200,57 @@ class Heartbeats:
         self.answering.add(address)
         self.versions[address] = version
         answered.append(address)
+
+    async def _tell(self, broker_name: str, address: str, data: HeartbeatData) -> int:
+        """Send a heartbeat to one broker, one for each group if it refuses that. Returns the broker's version.
+
+        Raises:
+            BrokerError: it refuses every group, or one for now.
+            TransportError, RequestTimeoutError: it does not answer.
+        """
+        try:
+            version = await group_api.heartbeat(self._pool, address, data, timeout=self._timeout)
+        except BrokerError as error:
+            return await self._tell_apart(broker_name, address, data, error)
+        self._refused.pop(address, None)
+        return version
+
+    async def _tell_apart(self, broker_name: str, address: str, data: HeartbeatData, error: BrokerError) -> int:
+        """Find out which groups a broker refuses, so that the others stay its members, and note these.
+
+        Raises:
+            BrokerError: it refuses every group, or one for now.
+        """
+        parts = _parts(data)
+        refused: dict[str, BrokerError] = {}
+        versions: list[int] = []
+
+        async def tell(part: HeartbeatData) -> None:
+            try:
+                versions.append(await group_api.heartbeat(self._pool, address, part, timeout=self._timeout))
+            except BrokerError as exc:
+                refused.update((consumer.group_name, exc) for consumer in part.consumer_data_set)
+            except RocketMQError as exc:
+                logger.debug("a heartbeat for one group to %s failed: %s", address, exc)
+
+        if len(parts) == 1:
+            refused = {consumer.group_name: error for consumer in data.consumer_data_set}
+        else:
+            with trio.move_on_after(self._timeout):
+                await side_by_side(tell, parts, at_once=AT_ONCE)
+        before = self._refused.get(address, {})
+        self._refused[address] = refused
+        if not versions or any(each.retriable for each in refused.values()):
+            raise error
+        for group, each in refused.items():
+            if str(each) != str(before.get(group)):
+                logger.warning("broker %s refuses heartbeats for the group %s: %s", broker_name, group, each)
+        return versions[0]
+
+
+def _parts(data: HeartbeatData) -> list[HeartbeatData]:
+    """A heartbeat for all producers, and one for each consumer."""
+    parts = [HeartbeatData(client_id=data.client_id, consumer_data_set=[each]) for each in data.consumer_data_set]
+    if data.producer_data_set:
+        parts.append(HeartbeatData(client_id=data.client_id, producer_data_set=data.producer_data_set))
+    return parts

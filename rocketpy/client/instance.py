@@ -120,7 +120,7 @@ class MQClientInstance(Reopenable):
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<MQClientInstance {self.client_id} {self._lifecycle.state.value}>"
+        return f"<MQClientInstance {self.client_id} {self._lifecycle.shown.value}>"
 
     def reopen(self) -> Self:
         """Make the client new in the child of a fork: ``async with client.reopen():``. Then reopen what shares it.
@@ -241,6 +241,7 @@ class MQClientInstance(Reopenable):
         """
         self.check_open()
         self.roles.add_consumer(group, role)
+        self.heartbeats.forget(group)
         self.heartbeats.send_soon()
 
     async def unregister_producer(self, group: str) -> None:

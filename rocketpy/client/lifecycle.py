@@ -112,6 +112,11 @@ class Lifecycle:
         """Whether this is a copy in a child process, which must leave the parent's connections alone."""
         return self._forks != _forks
 
+    @property
+    def shown(self) -> State:
+        """The state to tell users: in the child of a fork, what was started before counts as closed."""
+        return State.CLOSED if self._forks != _forks and self.state is not State.NEW else self.state
+
     def check_open(self) -> None:
         """Refuse use while it is not open.
 

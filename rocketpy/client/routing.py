@@ -133,8 +133,11 @@ class RouteTable:
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
-        wanted = (broker_id,) if broker_id == MASTER_ID else (broker_id, broker_id + 1)
-        found = next((number for number in wanted if number in addresses), min(addresses))
+        found = broker_id
+        if found not in addresses and broker_id != MASTER_ID:
+            found += 1
+        if found not in addresses:
+            found = min(addresses)
         return BrokerAddress(addresses[found], found != MASTER_ID)
 
     def brokers(self) -> dict[str, Mapping[int, str]]:

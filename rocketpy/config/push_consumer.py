@@ -16,8 +16,10 @@ from rocketpy.config.checks import (
 from rocketpy.config.sharing import SharingConfig
 from rocketpy.errors import ConfigError
 
-__all__ = ["PushConsumerConfig"]
+__all__ = ["MOST_THREADS", "PushConsumerConfig"]
 
+MOST_THREADS = 1000
+"""How many listeners may run at the same time at most."""
 _WHAT_IT_GETS = "the message (or the list of messages)"
 
 
@@ -35,7 +37,9 @@ class PushConsumerConfig(SharingConfig):
     """With `orderly`: seconds that a lock stays valid without being confirmed by its broker; then its queue waits until
     it is. Must stay well below the 60 s after which brokers free a lock that was not renewed
     (`rocketmq.broker.rebalance.lockMaxLiveTime` there)."""
-    consume_thread_max: int = attrs.field(default=20, validator=whole(1, 1000), metadata={"java": "consumeThreadMax"})
+    consume_thread_max: int = attrs.field(
+        default=20, validator=whole(1, MOST_THREADS), metadata={"java": "consumeThreadMax"}
+    )
     """Listeners that may run at the same time. With several topics, up to a quarter of them is reserved for topics that
     have no listener running."""
     consume_message_batch_max_size: int = attrs.field(

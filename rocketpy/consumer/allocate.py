@@ -7,12 +7,16 @@ and returns the queues of one member. It may be a function of the user's, so wha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from types import BuiltinFunctionType, FunctionType
 
 from rocketpy.consumer.listeners import is_ctrl_c
 from rocketpy.consumer.strategies import (
     AllocateAveragely,
     AllocateByCircle,
+    AllocateByConfig,
+    AllocateByMachineRoom,
     AllocateConsistentHash,
+    AllocateMachineRoomNearby,
     AllocateRequest,
     AllocateStrategy,
 )
@@ -20,12 +24,23 @@ from rocketpy.errors import ConfigError
 from rocketpy.logs import error_text, shown
 from rocketpy.message import MessageQueue
 
-__all__ = ["allocate", "java_sorted", "strategy"]
+__all__ = ["allocate", "are_unlike", "java_name", "java_sorted", "strategy"]
 
 _STRATEGIES: dict[str, AllocateStrategy] = {
     "averagely": AllocateAveragely(),
     "by_circle": AllocateByCircle(),
     "consistent_hash": AllocateConsistentHash(),
+}
+_JAVA_NAMES: dict[type, str] = {
+    kind: f"org.apache.rocketmq.client.consumer.rebalance.{name}"
+    for kind, name in {
+        AllocateAveragely: "AllocateMessageQueueAveragely",
+        AllocateByCircle: "AllocateMessageQueueAveragelyByCircle",
+        AllocateByConfig: "AllocateMessageQueueByConfig",
+        AllocateByMachineRoom: "AllocateMessageQueueByMachineRoom",
+        AllocateConsistentHash: "AllocateMessageQueueConsistentHash",
+        AllocateMachineRoomNearby: "AllocateMachineRoomNearby",
+    }.items()
 }
 
 
@@ -41,6 +56,22 @@ def strategy(setting: str | AllocateStrategy) -> AllocateStrategy:
     if found is None:
         raise ConfigError(f"there is no allocation strategy {setting!r}, only {', '.join(_STRATEGIES)}")
     return found
+
+
+def java_name(setting: str | AllocateStrategy) -> str:
+    """What a strategy is called in running infos: as its class in Java, a user's own by its module and name.
+
+    Raises:
+        ConfigError: no strategy has that name.
+    """
+    found = strategy(setting)
+    kind = found if type(found) in (FunctionType, BuiltinFunctionType) else type(found)
+    return _JAVA_NAMES.get(type(found)) or f"{kind.__module__}.{kind.__qualname__}"
+
+
+def are_unlike(one: str, other: str) -> bool:
+    """Whether two strategies differ, by their names in running infos; two of users' own may be the same."""
+    return one != other and not {one, other}.isdisjoint(_JAVA_NAMES.values())
 
 
 def allocate(

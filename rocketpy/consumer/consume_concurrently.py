@@ -222,6 +222,9 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
         return True
 
     def _allow_more(self) -> None:
-        """Allow one more call for each that hangs, so that others can run, up to twice `consume_thread_max` in all."""
+        """Allow one more call for each that hangs, so that others can run, up to twice `consume_thread_max` in all.
+
+        That is the setting, or what was set later if it is more.
+        """
         limit = self._config.consume_thread_max
-        self._allow(min(self.most - limit + len(self._expired), limit))
+        self._allow(min(self.most + len(self._expired), 2 * max(self.most, limit)) - limit)

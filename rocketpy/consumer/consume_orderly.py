@@ -131,7 +131,9 @@ class ConsumeMessageOrderlyService(ConsumeService):
     # --- in: from messages to calls ---------------------------------------------------------------------
 
     def _call_for(self, listener: Listener, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        state = self._states.setdefault(queue.queue, _QueueState())
+        state = self._states.get(queue.queue)
+        if state is None:
+            state = self._states[queue.queue] = _QueueState()
         runner = self._runner_of(listener)
         if runner not in state.runners:
             if state.runners and queue.queue.topic != self._subscriptions.retry_topic:

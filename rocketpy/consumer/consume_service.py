@@ -103,6 +103,8 @@ class ConsumeService(ABC):
         self._plain: ListenerRunner = plain(limit, self._finished, self._report)
         self._tasks: ListenerRunner = tasks(limit, self._finished, self._report)
         self.most = limit
+        self._last_listener: Listener | None = None
+        self._last_runner = self._plain
         self._expired: dict[int, Call] = {}
         self._senders = 0
         self._settled = trio.Event()
@@ -188,7 +190,7 @@ class ConsumeService(ABC):
             self._settled.set()
 
     def set_most(self, most: int) -> None:
-        """Set how many listeners may run at the same time, from 1 to twice `consume_thread_max`."""
+        """Set how many listeners may run at the same time, instead of `consume_thread_max`."""
         self.most = most
         self._allow_more()
 
@@ -203,6 +205,8 @@ class ConsumeService(ABC):
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Consume messages that `queue` holds."""
+        if self._finished.untold:  # then no thread has to say so
+            self._take_ended()
         if queue.queue.topic == self._subscriptions.retry_topic:
             self._subscriptions.show_original_topic(messages)
             for message in messages:
@@ -228,7 +232,10 @@ class ConsumeService(ABC):
             self._unheard.add(queue, messages)
 
     def _runner_of(self, listener: Listener) -> ListenerRunner:
-        return self._tasks if is_async_listener(listener) else self._plain
+        if listener is not self._last_listener:  # to find out takes as long as a few calls
+            self._last_listener = listener
+            self._last_runner = self._tasks if is_async_listener(listener) else self._plain
+        return self._last_runner
 
     def call_directly(self, call: Call) -> None:
         """Make a call that does not wait behind those of any topic. It must drop its process queue before it ends."""
@@ -250,7 +257,12 @@ class ConsumeService(ABC):
         while True:
             await self._ended.wait()
             self._ended = trio.Event()
-            self.collect()
+            self._take_ended()
+
+    def _take_ended(self) -> None:
+        # Before anything is taken: what ends from here on is told of again.
+        self._finished.told = self._finished.untold = False
+        self.collect()
 
     def _note_succeeded(self, calls: Iterable[Call]) -> None:
         """Record that all messages of these calls are consumed."""

@@ -44,14 +44,18 @@ class Finished:
     """Calls that have ended. Crews append them, from any thread; the consume service takes them."""
 
     def __init__(self) -> None:
-        self.succeeded: deque[Call] = deque()
+        self.succeeded: list[Call] = []
         """Calls that returned None, True or SUCCESS."""
-        self.others: deque[tuple[Call, object]] = deque()
+        self.others: list[tuple[Call, object]] = []
         """Calls that returned something else or raised, each with the result or a `Raised`."""
         self.times: deque[tuple[Hashable, int, float]] = deque(maxlen=_MOST_TIMES)
         """For calls made in a row: the key of the lane, their number, and the seconds that they took together."""
-        self.out: deque[Hashable] = deque()
+        self.out: list[Hashable] = []
         """The keys of lanes that were closed and that the last worker has left."""
+        self.told = False
+        """Whether the service was told of calls that have ended, and has not begun to take them."""
+        self.untold = False
+        """Whether calls have ended of which a thread will tell the service in a moment, unless it takes them before."""
 
     def take_succeeded(self) -> list[Call]:
         """Take the calls that succeeded since the last time."""
@@ -63,7 +67,7 @@ class Finished:
 
     def take_times(self) -> list[tuple[Hashable, int, float]]:
         """Take the durations recorded since the last time."""
-        return _take(self.times)
+        return [self.times.popleft() for _ in range(len(self.times))]
 
     def take_out(self) -> list[Hashable]:
         """Take the keys of lanes that were left for good since the last time."""
@@ -73,8 +77,11 @@ class Finished:
 T = TypeVar("T")
 
 
-def _take(taken: deque[T]) -> list[T]:
-    return [taken.popleft() for _ in range(len(taken))]
+def _take(ended: list[T]) -> list[T]:
+    """Take what is there now. Threads may append at any moment: each step is one operation of the list."""
+    taken = ended[:]
+    del ended[: len(taken)]
+    return taken
 
 
 class Worker:
@@ -158,7 +165,7 @@ class Crew(ABC, Generic[W]):
             self._wake_one()
 
     def allow(self, extra: int) -> None:
-        """Let `extra` calls more than the limit run at the same time; `extra` is at most the limit."""
+        """Let `extra` calls more than the limit run at the same time, or fewer if it is negative."""
         with self._lock:
             self._lanes.allow(extra)
             self._wake_one()
@@ -244,14 +251,15 @@ class Crew(ABC, Generic[W]):
         """Yield the calls to make of a lane, until it is empty or the worker's time there is over."""
         calls, clock = lane.calls, self._clock
         now = began = clock()
+        ends = began + YIELD_AFTER
         made = 0
         # In an ordered lane, a lock that expires or an unsuccessful call also ends the turn.
-        while not (self._stopped or lane.closed) and now < lane.until:
+        while not (lane.closed or self._stopped) and now < lane.until:
             try:
                 call = calls.popleft()
             except IndexError:
                 break
-            if calls and not (self._waking or self._exhausted or lane.full):
+            if not lane.full and calls and not (self._waking or self._exhausted):
                 self._wake_for(lane)
             if call[1].dropped:
                 continue
@@ -260,10 +268,16 @@ class Crew(ABC, Generic[W]):
             yield call
             now = clock()
             made += 1
-            if now - began > YIELD_AFTER:
+            if now > ends:
                 break
         if made:
             self._finished.times.append((lane.key, made, now - began))
+
+    def _tell_ended(self) -> None:
+        """Notify the service that calls have ended, unless it was notified and has not taken them yet."""
+        if not self._finished.told:
+            self._finished.told = True
+            self._tell()
 
     def _note(self, lane: Lane, call: Call, outcome: object) -> None:
         """Record the result of a call."""
@@ -283,12 +297,12 @@ class AsyncCrew(Crew[W]):
         """Wait until this idle worker is woken."""
 
     @abstractmethod
-    async def _breathe(self) -> None:
-        """Let other tasks run."""
+    async def _make_calls(self, worker: W, lane: Lane) -> None:
+        """Make calls of a lane for one turn, notifying the service after each. Raises only what should end the worker.
 
-    @abstractmethod
-    async def _make(self, worker: W, lane: Lane, call: Call) -> None:
-        """Make one call and record its result. Raises only what should end the worker."""
+        After a turn that took its whole time, other tasks get theirs: otherwise a listener that never awaits would keep
+        everything else from running.
+        """
 
     @abstractmethod
     def _close_gate(self, worker: W) -> None:
@@ -313,16 +327,3 @@ class AsyncCrew(Crew[W]):
             self._workers.discard(worker)
             if lane is not None:
                 self._leave(lane)
-
-    async def _make_calls(self, worker: W, lane: Lane) -> None:
-        """Make calls of a lane for one turn."""
-        began = self._clock()
-        for call in self._turn(worker, lane):
-            try:
-                await self._make(worker, lane, call)
-            finally:
-                worker.call = None
-            self._tell()
-        if self._clock() - began > YIELD_AFTER:
-            # Otherwise a listener that never awaits would keep everything else from running.
-            await self._breathe()

@@ -54,6 +54,25 @@ class FilterCheck:
         if wanted:
             await side_by_side(self._ask_all, wanted)
 
+    async def confirm(self, wanted: SubscriptionData, address: str) -> None:
+        """Ask a broker whether it accepts an expression that a pull carries, unless it has accepted it.
+
+        Apache's broker answers a pull by a wrong expression with all messages.
+
+        Raises:
+            FilterRefusedError: it does not.
+            TransportError, RequestTimeoutError: it does not answer.
+        """
+        if wanted.is_tag or (wanted.sub_version, address) in self._agreed:
+            return
+        await self._check(wanted, address)
+
+    async def _check(self, wanted: SubscriptionData, address: str) -> None:
+        client = self._client
+        timeout = client.config.request_timeout
+        await group_api.check_filter(client.pool, address, client.client_id, self._group, wanted, timeout=timeout)
+        self._agreed.add((wanted.sub_version, address))
+
     async def _ask_all(self, wanted: SubscriptionData) -> None:
         route = self._client.routes.route(wanted.topic)
         names = sorted(route.brokers) if route is not None else []
@@ -74,16 +93,12 @@ class FilterCheck:
             self.refused.pop(wanted.topic, None)
 
     async def _ask(self, wanted: SubscriptionData, address: str) -> None:
-        client = self._client
-        timeout = client.config.request_timeout
         try:
-            await group_api.check_filter(client.pool, address, client.client_id, self._group, wanted, timeout=timeout)
+            await self._check(wanted, address)
         except FilterRefusedError:
             raise
         except RocketMQError as error:
             logger.debug("%s has not confirmed yet that it can filter %s: %s", address, wanted.topic, error)
-        else:
-            self._agreed.add((wanted.sub_version, address))
 
     def _note(self, topic: str, error: FilterRefusedError) -> None:
         known = self.refused.get(topic)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections import deque
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -42,8 +41,8 @@ def end_child(error: BaseException | None) -> NoReturn:
     os._exit(status & 0xFF)
 
 
-class _End(deque[Any]):
-    """Replaces the deques of ended calls in the child, and ends the child when the listener's call has ended."""
+class _End(list[Any]):
+    """Replaces the lists of ended calls in the child, and ends the child when the listener's call has ended."""
 
     def append(self, ended: Any) -> NoReturn:
         """End the child: `ended` is a call that succeeded, or a pair of a call and its result."""

@@ -178,7 +178,7 @@ class Lanes:
         if lane.in_order:
             return free > 0 and not (lane.workers or lane.closed) and self._clock() < lane.until
         if lane.workers:
-            kept = max(1, self._limit // _SHARE_KEPT) if self._limit > 1 else 0
+            kept = max(1, self.limit // _SHARE_KEPT) if self.limit > 1 else 0
             free -= min(kept, self._idle_lanes)
         if free <= 0 and not lane.full:
             lane.full = True

@@ -89,6 +89,10 @@ def is_a(outcome: object, kind: type[T]) -> TypeGuard[T]:
     return issubclass(type(outcome), kind)
 
 
+_SINGLE = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY or RetryLater"
+_LISTS = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY, RetryLater, or how many of its {} messages are done"
+
+
 def judge(
     outcome: object, messages: Sequence[MessageExt], *, batch: bool, seldom: Seldom, again: bool = True
 ) -> Verdict:
@@ -109,7 +113,7 @@ def judge(
         return Verdict(outcome.done, outcome.delay_level)
     if batch and is_a(outcome, int) and not is_a(outcome, bool) and 0 <= outcome <= len(messages):
         return Verdict(outcome)
-    _complain(outcome, messages, seldom, again=again)
+    _complain(outcome, messages, seldom, _LISTS.format(len(messages)) if batch else _SINGLE, again=again)
     return Verdict(0)
 
 
@@ -161,7 +165,7 @@ def judge_in_order(
 
 
 def _complain(
-    outcome: object, messages: Sequence[MessageExt], seldom: Seldom, advice: str | None = None, *, again: bool = True
+    outcome: object, messages: Sequence[MessageExt], seldom: Seldom, advice: str, *, again: bool = True
 ) -> None:
     topic = messages[0].topic
     what = f"{messages[0]!r}" + (f" and {len(messages) - 1} more" if len(messages) > 1 else "")
@@ -170,8 +174,6 @@ def _complain(
         later = ", it comes again later" if again else ""
         seldom.warning(cause, "the listener failed with %s%s", what, later, exc_info=outcome.error)
         return
-    if advice is None:
-        advice = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY or RetryLater"
     if is_a(outcome, RetryLater):
         advice = (
             f"`done` is a number of messages in its list, here at most {len(messages)}; without lists, leave it out"

@@ -1,10 +1,11 @@
-"""Membership: checks that no other client has the same client id, and that all members of the group subscribe alike.
+"""Membership: checks that no other client has the same client id, and that all members of the group are alike.
 
 Two clients with the same id look like one to brokers, so that queues are consumed twice or not at all. Members that
-subscribe differently overwrite each other's subscription at the brokers, so that messages are skipped. No broker
-reports either as an error, and both are hard to find. So a member asks brokers from time to time whom they see, and
-warns once. A second look a few seconds later confirms the problem first, as either may be there for a moment. Java has
-no counterpart.
+subscribe differently overwrite each other's subscription at the brokers, so that messages are skipped. Members of
+different message models leave each other messages that they never get. No broker reports any of it as an error, and all
+are hard to find. So a member asks brokers from time to time whom they see, and warns once. A second look a few seconds
+later confirms the problem first, as it may be there for a moment. What only members themselves know is compared by
+`successor`. Java has no counterpart.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+import attrs
 import trio
 
 from rocketpy.client.api import group as group_api
+from rocketpy.consumer.successor import Successor
 from rocketpy.errors import BrokerError, NoPermissionError, RequestCodeNotSupportedError, RocketMQError
 from rocketpy.logs import get_logger
+from rocketpy.results import MessageModel
 from rocketpy.wire.names import is_retry_topic
 
 if TYPE_CHECKING:
@@ -71,6 +75,26 @@ def _said(data: SubscriptionData) -> str:
     return text[:200]
 
 
+@attrs.frozen
+class _Wrong:
+    """What is wrong and not told yet.
+
+    Attributes:
+        addresses: from which several clients with this id are connected.
+        topics: what `differences` returns, but for the retry topic if that is explained by the message models.
+        model: the message model of another member, if that is not ours.
+    """
+
+    addresses: frozenset[str]
+    topics: Mapping[str, tuple[str | None, str | None]]
+    model: MessageModel | None
+
+    def confirmed(self, by: _Wrong) -> _Wrong:
+        """What is wrong in two looks."""
+        topics = {topic: pair for topic, pair in self.topics.items() if by.topics.get(topic) == pair}
+        return _Wrong(self.addresses & by.addresses, topics, self.model if by.model is self.model else None)
+
+
 class Subscribed(Protocol):
     """What a consumer subscribes."""
 
@@ -94,6 +118,7 @@ class Membership:
         self._subscriptions = subscriptions
         self._told_addresses: frozenset[str] = frozenset()
         self._told: dict[str, tuple[str | None, str | None]] = {}
+        self._successor = Successor(client, config)
 
     async def run(self) -> None:
         """Run the checks. Ends if brokers do not know the request, or do not permit it."""
@@ -111,24 +136,31 @@ class Membership:
         group = await self._ask()
         if group is None:
             return 0
-        addresses, wrong = self._seen(group)
-        if addresses - self._told_addresses or wrong:
+        wrong = self._seen(group)
+        if wrong.addresses - self._told_addresses or wrong.topics or wrong.model is not None:
             await trio.sleep(SECOND_LOOK)
             again = await self._ask()
             if again is not None:
-                now_addresses, now_wrong = self._seen(again)
-                self._tell_namesakes(addresses & now_addresses)
-                self._tell_differences(
-                    again, {topic: pair for topic, pair in wrong.items() if now_wrong.get(topic) == pair}
-                )
+                self._tell(again, wrong.confirmed(self._seen(again)))
+        if self._subscribes():
+            await self._successor.look({each.client_id for each in group.connection_set if each.client_id})
         return len(group.connection_set)
 
-    def _seen(self, group: ConsumerConnection) -> tuple[frozenset[str], dict[str, tuple[str | None, str | None]]]:
-        own = self._subscriptions.data()
-        subscribes = any(not is_retry_topic(data.topic) for data in own)
-        found = differences(group, own) if subscribes else {}
-        news = {topic: pair for topic, pair in found.items() if self._told.get(topic) != pair}
-        return namesakes(group, self._client.client_id), news
+    def _subscribes(self) -> bool:
+        """Whether queues are shared out to it. Members to which queues are assigned need not be alike."""
+        return any(not is_retry_topic(data.topic) for data in self._subscriptions.data())
+
+    def _seen(self, group: ConsumerConnection) -> _Wrong:
+        model = None
+        topics: Mapping[str, tuple[str | None, str | None]] = {}
+        if self._subscribes():
+            topics = differences(group, self._subscriptions.data())
+            if group.message_model not in (None, self._config.message_model):
+                # Members that share queues want the retry topic, and those that broadcast do not.
+                model = None if self._successor.told_model else group.message_model
+                topics = {topic: pair for topic, pair in topics.items() if not is_retry_topic(topic)}
+        topics = {topic: pair for topic, pair in topics.items() if self._told.get(topic) != pair}
+        return _Wrong(namesakes(group, self._client.client_id), topics, model)
 
     async def _ask(self) -> ConsumerConnection | None:
         """The group as one broker sees it; None if no broker can tell now.
@@ -149,6 +181,17 @@ class Membership:
                 logger.debug("%s did not say who is in the group: %s", address, error)
         return None
 
+    def _tell(self, group: ConsumerConnection, wrong: _Wrong) -> None:
+        self._tell_namesakes(wrong.addresses)
+        if wrong.model is not None:
+            self._successor.tell_model(wrong.model, self._others(group))
+        self._tell_differences(group, wrong.topics)
+
+    def _others(self, group: ConsumerConnection) -> str:
+        """The ids of some other members."""
+        others = sorted({each.client_id or "?" for each in group.connection_set} - {self._client.client_id})
+        return ", ".join(others[:_MOST_SAID]) + (", ..." if len(others) > _MOST_SAID else "") or "gone by now"
+
     def _tell_namesakes(self, addresses: frozenset[str]) -> None:
         if len(addresses) < 2 or addresses <= self._told_addresses:
             return
@@ -165,7 +208,6 @@ class Membership:
     def _tell_differences(self, group: ConsumerConnection, wrong: Mapping[str, tuple[str | None, str | None]]) -> None:
         self._told.update(wrong)
         wrong = self._without_retry_topic(wrong)
-        others = sorted({each.client_id or "?" for each in group.connection_set} - {self._client.client_id})
         for topic, (ours, theirs) in sorted(wrong.items())[:_MOST_SAID]:
             logger.warning(
                 "the members of group %s subscribe differently, so messages are skipped: of %s this one (%s) wants %s, "
@@ -175,7 +217,7 @@ class Membership:
                 self._client.client_id,
                 "nothing" if ours is None else repr(ours),
                 "nothing" if theirs is None else repr(theirs),
-                ", ".join(others[:_MOST_SAID]) + (", ..." if len(others) > _MOST_SAID else "") or "gone by now",
+                self._others(group),
             )
 
     def _without_retry_topic(

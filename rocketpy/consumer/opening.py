@@ -77,6 +77,7 @@ class Opening(Reopenable):
         Raises:
             ClientClosedError: it was started before, or the shared client is not open.
             ConfigError: the shared client already has a consumer of this group.
+            BrokerError: every broker of the subscribed topics refuses the consumer's heartbeats.
             FilterRefusedError: a broker refuses a subscription's SQL expression.
             NameServerUnreachableError: no name server answers.
             OffsetStoreError: the file or the `offset_store` that keeps the offsets cannot be used.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rocketpy.logs import counted
 
@@ -45,7 +45,10 @@ class Held(NamedTuple):
 
 
 DEFAULT_LIMITS = FlowLimits()
-_OFFSET = itemgetter(0)
+_KEY = itemgetter(0)
+_SIZE: Final = 0
+_OFFSET: Final = 5
+"""Where `RecordHead` has the size and the offset: every message is looked at here, without a call for each property."""
 
 
 class ProcessQueue:
@@ -105,10 +108,11 @@ class ProcessQueue:
         """Add pulled messages. A message that is held already is not added again."""
         held, position, size, late = self._held, self.position, 0, False
         for message in messages:
-            offset = message.queue_offset
+            head = message._head
+            offset = head[_OFFSET]
             if offset not in held:
                 held[offset] = message
-                size += message.store_size
+                size += head[_SIZE]
             if offset >= position:
                 position = offset + 1
             else:
@@ -138,6 +142,11 @@ class ProcessQueue:
         """Distance between the lowest and the highest offset held."""
         return self._highest() - self._lowest() if len(self) else 0
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether pulling waits for room. For any thread."""
+        return self._on_room is not None
+
     def call_when_room(self, callback: Callable[[], None] | None) -> None:
         """Have a plain function called once when there is room or the queue is dropped; None cancels that."""
         self._on_room = callback
@@ -162,10 +171,12 @@ class ProcessQueue:
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
         """Remove messages that are done. Returns the offset up to which the group may commit."""
-        held = self._held
+        pop, size = self._held.pop, 0
         for message in messages:
-            if held.pop(message.queue_offset, None) is not None:
-                self.size -= message.store_size
+            head = message._head
+            if pop(head[_OFFSET], None) is not None:
+                size += head[_SIZE]
+        self.size -= size
         if self._on_room is not None:
             self._tell_room()
         return self.commit_offset
@@ -186,7 +197,7 @@ class ProcessQueue:
             held.clear()
         else:
             messages = [held.popitem(last=False)[1] for _ in range(count)]
-        self.size -= sum(message.store_size for message in messages)
+        self.size -= sum(message._head[_SIZE] for message in messages)
         if self._on_room is not None:
             self._tell_room()
         return messages
@@ -236,4 +247,4 @@ class ProcessQueue:
 
     def _sort(self) -> None:
         """Restore the order by offset. Other threads see either the old or the new table."""
-        self._held = OrderedDict(sorted(self._held.items(), key=_OFFSET))
+        self._held = OrderedDict(sorted(self._held.items(), key=_KEY))

@@ -157,11 +157,17 @@ class QueuePuller:
         with self._scope:
             while True:
                 with trio.CancelScope() as self._turn:
-                    await self._wait_resumed()
-                    await self._wait_room()
-                    await self._wait_announced()
-                    await self._wait_lock()
-                    await self._pull()
+                    # Many pulls in one scope: opening one costs as much as three messages.
+                    while not self._turn.cancel_called:
+                        await self._pull_once()
+
+    async def _pull_once(self) -> None:
+        """Wait for whatever a pull has to wait for, and make it."""
+        await self._wait_resumed()
+        await self._wait_room()
+        await self._wait_announced()
+        await self._wait_lock()
+        await self._pull()
 
     async def _wait_resumed(self) -> None:
         """Wait while the user has paused the queue."""
@@ -191,6 +197,8 @@ class QueuePuller:
             self._room = trio.Event()
             if self.process_queue.excess() is not None:
                 self.process_queue.call_when_room(self._room.set)
+                if not policy.lite:
+                    self._parts.consume.collect()  # of what ended before somebody waited for it, no thread may tell
             await self._room.wait()
         self.paused = None
 
@@ -253,6 +261,8 @@ class QueuePuller:
     async def _ask(self, subscription: Subscription) -> PullResult:
         broker = await self._broker()
         lite = self._parts.policy.lite and broker.address not in self._parts.without_lite
+        if self._parts.filters is not None:
+            await self._parts.filters.confirm(subscription.data, broker.address)
         try:
             result = await self._ask_by(broker, subscription, lite=lite)
         except RequestCodeNotSupportedError:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import trio
 
+from rocketpy.client.api.group import check_filter
 from rocketpy.client.api.pull import pull_message
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.values import give_serializers
@@ -17,14 +18,20 @@ from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
 from rocketpy.consumer.subscription import Subscription, subscription_data
 from rocketpy.errors import (
+    BrokerError,
     BrokerUnreachableError,
     ConfigError,
+    FilterRefusedError,
     MessageDecodeError,
     OffsetOutOfRangeError,
+    RocketMQError,
     ServiceCrashedError,
 )
+from rocketpy.logs import get_logger
 from rocketpy.results import MessageModel, PullResult, PullStatus
 from rocketpy.wire.bodies.heartbeat import ConsumerData
+from rocketpy.wire.bodies.route import MASTER_ID
+from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.sysflag import PullSysFlag
@@ -38,7 +45,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PullConsumer"]
 
+logger = get_logger(__name__)
+
 _MOST_MESSAGES = 1024
+_MOST_ACCEPTED = 256
+"""Expressions that are remembered as accepted. Others are checked again, with one more request."""
 
 
 @final
@@ -76,10 +87,14 @@ class PullConsumer(Fetching):
         super().__init__(f"pull consumer {self.config.group}", self.config, client, network)
         self._crash: ServiceCrashedError | None = None
         self._driven: DrivenPull | None = None
+        self._accepted: set[tuple[str, str | None]] = set()
+        """Brokers with the expressions that they accept."""
+        self._replicas: dict[MessageQueue, int] = {}
+        """The ids of the brokers that masters have suggested to pull queues from, until those suggest the master."""
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<PullConsumer {self.config.group} {self._lifecycle.state.value}>"
+        return f"<PullConsumer {self.config.group} {self._lifecycle.shown.value}>"
 
     async def _open(self, stack: AsyncExitStack) -> None:
         self._driven = DrivenPull(self.client, self.config)
@@ -115,6 +130,8 @@ class PullConsumer(Fetching):
     ) -> PullResult:
         """Get the messages of a queue from an offset on, without waiting for any.
 
+        A pull goes to the master, or to the replica that the answer to the last pull of this queue has suggested.
+
         Args:
             queue: the queue.
             offset: where to start.
@@ -129,6 +146,7 @@ class PullConsumer(Fetching):
 
         Raises:
             ConfigError: an argument cannot be used.
+            FilterRefusedError: the broker refuses the SQL expression, or does not filter by SQL.
             MessageDecodeError: a message is damaged; its attribute `decoded` has those before it.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
@@ -157,6 +175,7 @@ class PullConsumer(Fetching):
 
         Raises:
             ConfigError: an argument cannot be used.
+            FilterRefusedError: the broker refuses the SQL expression, or does not filter by SQL.
             MessageDecodeError: a message is damaged; its attribute `decoded` has those before it.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
@@ -187,24 +206,52 @@ class PullConsumer(Fetching):
             expression_type=wanted.data.expression_type,
             bname=self.client.routes.broker_name(queue),
         )
-        left = max(0.001, deadline - trio.current_time())
-        own = self.config.serializers
+        if not wanted.data.is_tag and (address, wanted.data.sub_string) not in self._accepted:
+            await self._check_filter(address, wanted, deadline)
+        pool, left, own = self.client.pool, max(0.001, deadline - trio.current_time()), self.config.serializers
         try:
-            result = await pull_message(self.client.pool, address, header, broker_name=queue.broker_name, timeout=left)
-        except MessageDecodeError as error:
-            give_serializers(error.decoded, own)
+            result = await pull_message(pool, address, header, broker_name=queue.broker_name, timeout=left)
+        except RocketMQError as error:
+            if isinstance(error, MessageDecodeError):
+                give_serializers(error.decoded, own)
+            self._replicas.pop(queue, None)  # the next pull goes to the master
+            # The code for brokers that do not filter by SQL, since a restart for example; but not for them alone.
+            if isinstance(error, BrokerError) and error.code == ResponseCode.SYSTEM_ERROR and not wanted.data.is_tag:
+                await self._check_filter(address, wanted, deadline)
             raise
+        self._replicas.pop(queue, None)
+        if result.suggested_broker_id != MASTER_ID:
+            self._replicas[queue] = result.suggested_broker_id
         found = _wanted_of(result, offset, wanted)
         if own:
             give_serializers(found.messages, own)
         return found
 
+    async def _check_filter(self, address: str, wanted: Subscription, deadline: float) -> None:
+        """Ask a broker whether it accepts an SQL expression; Apache's answers a pull by a wrong one with all messages.
+
+        Raises:
+            FilterRefusedError: it does not, or does not filter by SQL at all.
+        """
+        client, left = self.client, max(0.001, deadline - trio.current_time())
+        try:
+            await check_filter(client.pool, address, client.client_id, self.config.group, wanted.data, timeout=left)
+        except FilterRefusedError:
+            raise
+        except RocketMQError as error:
+            logger.debug("%s does not say whether it can filter %s: %s", address, wanted.data.topic, error)
+        else:
+            if len(self._accepted) >= _MOST_ACCEPTED:
+                self._accepted.clear()
+            self._accepted.add((address, wanted.data.sub_string))
+
     async def _address(self, queue: MessageQueue, budget: float) -> str:
-        routes = self.client.routes
-        broker = routes.find_broker(routes.broker_name(queue))
+        """The broker that the last answer has suggested to pull from."""
+        routes, wanted = self.client.routes, self._replicas.get(queue, MASTER_ID)
+        broker = routes.find_broker(routes.broker_name(queue), wanted)
         if broker is None:
             await routes.ensure_subscribe(queue.topic, timeout=budget)
-            broker = routes.find_broker(routes.broker_name(queue))
+            broker = routes.find_broker(routes.broker_name(queue), wanted)
         if broker is None:
             raise BrokerUnreachableError(
                 f"the topic {queue.topic} has no broker {queue.broker_name} now: see fetch_message_queues",

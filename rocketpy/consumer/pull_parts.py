@@ -10,6 +10,7 @@ import trio
 
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.consumer.consumed import Consumed
+from rocketpy.consumer.filter_check import FilterCheck
 from rocketpy.consumer.offset_store import OffsetStore
 from rocketpy.consumer.pauses import Pauses
 from rocketpy.consumer.pull_policy import PullPolicy, PullSettings
@@ -85,6 +86,8 @@ class PullParts:
     seldom: Seldom = attrs.Factory(lambda: Seldom(logger, clock=trio.current_time))
     announced: trio.Event = attrs.Factory(trio.Event)
     """Set once brokers have received a heartbeat with the current subscriptions."""
+    filters: FilterCheck | None = None
+    """Confirms the expressions that pulls carry, if they do."""
     moved: Callable[[MessageQueue, int], None] | None = None
     """Called with a queue that a broker has reset and its new offset: gives the queue up and takes it again there. If
     None, pulling simply continues there."""

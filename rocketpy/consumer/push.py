@@ -15,6 +15,7 @@ from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import State
 from rocketpy.config import PushConsumerConfig
 from rocketpy.config.checks import number
+from rocketpy.config.push_consumer import MOST_THREADS
 from rocketpy.consumer.arguments import checked_seconds
 from rocketpy.consumer.around import Around
 from rocketpy.consumer.pauses import Pausable, Pauses, checked
@@ -22,7 +23,7 @@ from rocketpy.consumer.runners import RunnerMaker, TaskRunner
 from rocketpy.consumer.running import RunningConsumer
 from rocketpy.consumer.sharing import Sharing
 from rocketpy.consumer.signals import listen_to_signals
-from rocketpy.consumer.start_checks import check_filters, check_name_servers, wait_shared_out
+from rocketpy.consumer.start_checks import check_filters, check_heartbeats, check_name_servers, wait_shared_out
 from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, statistics
 from rocketpy.consumer.subscription import Listener, Subscriptions
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
@@ -97,7 +98,7 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<PushConsumer {self.config.group} {self._lifecycle.state.value}>"
+        return f"<PushConsumer {self.config.group} {self._lifecycle.shown.value}>"
 
     def _make_again(self, *, crossed_fork: bool) -> None:
         subscriptions, pauses, around = self._subscriptions, self._pauses, self._around
@@ -137,6 +138,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         self._running = running
         running.start_services()
         await wait_shared_out(running.rebalance, self.config, deadline)
+        check_heartbeats(self.client, self.config.group, running.rebalance.told)
 
     async def run_forever(self) -> None:
         """Consume until SIGINT or SIGTERM, then return, for `async with` to commit and close.
@@ -248,18 +250,15 @@ class PushConsumer(Sharing[RunningConsumer]):
         """Change how many listeners may run at the same time, while the consumer runs. For any thread.
 
         Args:
-            most: 1 to twice the `consume_thread_max` of the config. Running listeners are not interrupted.
+            most: 1 to 1,000, like `consume_thread_max` of the config. Running listeners are not interrupted.
 
         Raises:
             ConfigError: it is not such a number.
             ClientClosedError: the consumer is not open.
         """
-        limit = 2 * self.config.consume_thread_max
         number("consume_thread_max", most, (int,))
-        if not 1 <= most <= limit:
-            raise ConfigError(
-                f"consume_thread_max must be between 1 and {limit}, twice its value at the start, not {most!r:.100}"
-            )
+        if not 1 <= most <= MOST_THREADS:
+            raise ConfigError(f"consume_thread_max must be between 1 and {MOST_THREADS}, not {most!r:.100}")
         self._lifecycle.check_open()
         running = self._check_running()
         running.in_loop(partial(running.consume.set_most, most))
@@ -330,17 +329,17 @@ class PushConsumer(Sharing[RunningConsumer]):
         return tuple(queue for queue in super().assignment if queue.topic != self._subscriptions.retry_topic)
 
     def status(self) -> PushConsumerStatus:
-        """The current state: topics, queues, the messages held from them, and errors."""
-        running = self._running
+        """The current state: topics, queues, the messages held from them, and errors; closed in the child of a fork."""
+        running = self._shown
         return PushConsumerStatus(
-            state=self._lifecycle.state.value,
+            state=self._lifecycle.shown.value,
             client_id=self.client.client_id,
             group=self.config.group,
             topics=self._subscriptions.user_topics,
             balanced=running is not None and running.rebalance.balanced,
             queues={} if running is None else running.queues(),
             locks={} if running is None else running.assignment.locks(running.now()),
-            errors={} if running is None else running.rebalance.errors | running.rebalance.filters.refused,
+            errors={} if running is None else running.rebalance.problems(),
             crash=self._crash,
         )
 

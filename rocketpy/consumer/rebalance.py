@@ -22,7 +22,7 @@ from rocketpy.logs import Seldom, counted, get_logger
 from rocketpy.results import MessageModel
 from rocketpy.services import side_by_side
 from rocketpy.wire.java_hash import string_hash
-from rocketpy.wire.names import is_retry_topic
+from rocketpy.wire.names import is_retry_topic, retry_topic
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -123,6 +123,7 @@ class Rebalance:
         rounds: how many rebalances there were.
         errors: by topic, why it could not be rebalanced.
         under_way: by topic, what the rebalance in progress waits for.
+        unknown: by topic, why the share of this member is not known.
     """
 
     def __init__(
@@ -137,6 +138,7 @@ class Rebalance:
         self.rounds = 0
         self.errors: dict[str, RocketMQError] = {}
         self.under_way: dict[str, str] = {}
+        self.unknown: dict[str, str] = {}
         self._seldom = Seldom(logger, clock=trio.current_time)
         self._client = client
         self._config = config
@@ -222,6 +224,7 @@ class Rebalance:
         for topic in sorted(self._assignment.topics() - set(topics)):
             await self._assignment.apply(topic, Plan((), self._assignment.queues(topic)))
         self.errors = _causes({topic: error for topic, error in self.errors.items() if topic in topics})
+        self.unknown = {topic: why for topic, why in self.unknown.items() if topic in topics}
         self._plans = {topic: plan for topic, plan in self._plans.items() if topic in topics}
         self.balanced = all(balanced)
         self.rounds += 1
@@ -247,11 +250,25 @@ class Rebalance:
         except RocketMQError as error:
             logger.debug("no route to %s yet: %s", topic, error)
 
+    @property
+    def told(self) -> list[str]:
+        """The topics that heartbeats tell of, without the group's retry topic."""
+        retries = retry_topic(self._config.group)
+        return [data.topic for data in self._subscriptions.data() if data.topic != retries]
+
+    def problems(self) -> dict[str, RocketMQError]:
+        """By topic, why it cannot be consumed, as far as is known. For any thread."""
+        refused = self._client.heartbeats.refusals(self._config.group, self.told)
+        return _causes(self.errors | refused | self.filters.refused)
+
     def missing(self) -> str:
         """The topics that could not be rebalanced yet, and why, for error texts; empty if there are none."""
         waiting = {topic: f"{topic} waits for {what}" for topic, what in self.under_way.items()}
-        failed = {topic: str(error) for topic, error in _causes(self.errors).items()}
-        said = list((waiting | failed).values())
+        refused = self._client.heartbeats.refusals(self._config.group, self.told)
+        unknown = {topic: f"{topic}: {why}" for topic, why in self.unknown.items() if not is_retry_topic(topic)}
+        causes = _causes(self.errors | refused, among=len(unknown))
+        failed = {topic: str(error) for topic, error in causes.items()}
+        said = list(dict.fromkeys((waiting | unknown | failed).values()))
         return "; ".join(said[:_MOST_SAID]) + (f"; and {len(said) - _MOST_SAID} more" if len(said) > _MOST_SAID else "")
 
     # --- what -----------------------------------------------------------------------------------------
@@ -261,6 +278,7 @@ class Rebalance:
         try:
             share = await self._share_of(topic)
         except RocketMQError as error:
+            self.unknown.pop(topic, None)
             self._note_error(topic, error)
             return False
         if share is None:
@@ -290,10 +308,14 @@ class Rebalance:
         queues = await self._queues(topic)
         members = [self._client.client_id] if self._broadcasts else await self._members(topic)
         is_member = self._client.client_id in members
-        if not is_member:
+        if is_member:
+            self.unknown.pop(topic, None)
+        else:
+            self.unknown[topic] = "the brokers do not know yet that this consumer is in the group"
             self._client.heartbeats.send_soon()
         if not members:
             # The broker does not know any member, so the shares of the others are unknown too.
+            self.errors.pop(topic, None)
             return None
         try:
             mine = await self._allocate(topic, queues, members)
@@ -379,9 +401,14 @@ def _no_retry_topic(topic: str, error: TopicNotFoundError) -> TopicNotFoundError
     return told
 
 
-def _causes(errors: dict[str, RocketMQError]) -> dict[str, RocketMQError]:
-    """Without a retry topic that is not there for want of a broker that the consumer can reach by its other topics."""
-    if len(errors) < 2:
+def _causes(errors: dict[str, RocketMQError], *, among: int = 0) -> dict[str, RocketMQError]:
+    """Without a retry topic that is not there for want of a broker that the consumer can reach by its other topics.
+
+    Args:
+        errors: by topic.
+        among: how many other topics are known to fail.
+    """
+    if len(errors) + among < 2:
         return errors
     return {
         topic: error

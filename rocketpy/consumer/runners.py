@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import trio
 
-from rocketpy.consumer.crew import AsyncCrew, Call, Crew, Finished, Worker
+from rocketpy.consumer.crew import YIELD_AFTER, AsyncCrew, Call, Crew, Finished, Worker
 from rocketpy.consumer.inside import mark
 from rocketpy.consumer.listeners import Raised, let_pass
 
@@ -46,7 +46,7 @@ class ListenerRunner(Protocol):
         ...
 
     def allow(self, extra: int) -> None:
-        """Let `extra` calls more than the limit run, up to twice the limit in all. In the trio thread."""
+        """Let `extra` calls more than the limit run, or fewer if it is negative. In the trio thread."""
         ...
 
     def order(self, key: Hashable, until: float) -> None:
@@ -128,6 +128,9 @@ class TaskRunner(AsyncCrew[_Task]):
         clock: the time in seconds; this loop's clock if None.
     """
 
+    _awaits = True
+    """Whether what a listener returns is awaited."""
+
     def __init__(
         self,
         limit: int,
@@ -177,17 +180,24 @@ class TaskRunner(AsyncCrew[_Task]):
     async def _wait(self, worker: _Task) -> None:
         await worker.gate.wait()
 
-    async def _breathe(self) -> None:
-        await trio.lowlevel.checkpoint()
-
-    async def _called(self, call: Call) -> object:
-        outcome: object = await call[0](call[2])
-        return outcome
-
-    async def _make(self, worker: _Task, lane: Lane, call: Call) -> None:
-        try:
-            outcome = await self._called(call)
-        except BaseException as exc:  # noqa: BLE001  what a listener raises is its outcome
-            let_pass(exc, worker.task)
-            outcome = Raised(exc)
-        self._note(lane, call, outcome)
+    async def _make_calls(self, worker: _Task, lane: Lane) -> None:
+        began, finished, awaits = self._clock(), self._finished, self._awaits
+        for call in self._turn(worker, lane):
+            try:
+                outcome = call[0](call[2])
+                if awaits:
+                    outcome = await outcome
+            except BaseException as exc:  # noqa: BLE001  what a listener raises is its outcome
+                worker.call = None
+                let_pass(exc, worker.task)
+                outcome = Raised(exc)
+            worker.call = None
+            if outcome is None:
+                finished.succeeded.append(call)
+            else:
+                self._note(lane, call, outcome)
+            if not finished.told:
+                finished.told = True
+                self._tell()
+        if self._clock() - began > YIELD_AFTER:
+            await trio.lowlevel.checkpoint()

@@ -80,6 +80,8 @@ class RunningConsumer(Background):
         self.consume, self.parts, self.assignment = self._parts_of(subscriptions, pauses, runners)
         self.calls.owner = self.consume.owner
         self.rebalance = Rebalance(client, config, subscriptions, self.assignment, self.calls)
+        if config.post_subscription_when_pull:
+            self.parts.filters = self.rebalance.filters
         if isinstance(self.assignment, OrderlyAssignment):
             self.assignment.on_free = self.rebalance.soon
         self.membership = Membership(client, config, subscriptions)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rocketpy._version import __version__
+from rocketpy.consumer.allocate import java_name
 from rocketpy.seams import wall_ms
 from rocketpy.wire.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 
@@ -77,7 +78,9 @@ def _settings(config: ClientConfig) -> dict[str, str]:
     return found
 
 
-def _text(field: attrs.Attribute[Any], value: object) -> str | None:
+def _text(field: attrs.Attribute[Any], value: Any) -> str | None:
+    if field.name == "allocate_strategy":
+        return java_name(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Enum):

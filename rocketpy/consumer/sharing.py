@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config.sharing import SharingConfig
+    from rocketpy.consumer.rebalance import Rebalance
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
 
@@ -48,6 +49,11 @@ class Sharing(Opening, Generic[R]):
 
     def _failed(self) -> None:
         self._running = None
+
+    @property
+    def _shown(self) -> R | None:
+        """What `status` and `assignment` show: nothing in the child of a fork, whose copy stands still."""
+        return None if self._lifecycle.crossed_fork else self._running
 
     @property
     def _crash(self) -> ServiceCrashedError | None:
@@ -91,10 +97,9 @@ class Sharing(Opening, Generic[R]):
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues that this consumer has now; none when it is closed."""
-        if self._running is None or self._lifecycle.state is State.CLOSED:
-            return ()
-        return self._running.assignment.queues()
+        """The queues that this consumer has now; none when it is closed, or was opened before a fork."""
+        running = self._shown
+        return () if running is None or self._lifecycle.state is State.CLOSED else running.assignment.queues()
 
     async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. With more members than queues that may never happen.
@@ -115,13 +120,15 @@ class Sharing(Opening, Generic[R]):
         if not self.assignment:
             raise RequestTimeoutError(
                 f"{self._lifecycle.what} got no queue within {patience:g} s: "
-                + (rebalance.missing() or self._why_none()),
+                + (rebalance.missing() or self._why_none(rebalance)),
                 timeout=patience,
             )
         return self.assignment
 
-    def _why_none(self) -> str:
-        return "other members have all queues" if self._wanted_topics() else "nothing is subscribed or assigned"
+    def _why_none(self, rebalance: Rebalance) -> str:
+        if not self._wanted_topics():
+            return "nothing is subscribed or assigned"
+        return "other members have all queues" if rebalance.balanced else "its share of the queues is not known yet"
 
     def _check_waiting(self) -> R:
         """The running part; refuses use if the consumer has crashed, is not open, or belongs to another loop."""

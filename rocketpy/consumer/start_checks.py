@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.filter_check import FilterCheck
     from rocketpy.consumer.rebalance import Rebalance
 
-__all__ = ["check_filters", "check_name_servers", "wait_shared_out"]
+__all__ = ["check_filters", "check_heartbeats", "check_name_servers", "wait_shared_out"]
 
 logger = get_logger(__name__)
 
@@ -74,3 +74,14 @@ async def wait_shared_out(
             config.start_timeout,
             rebalance.missing(),
         )
+
+
+def check_heartbeats(client: MQClientInstance, group: str, topics: Iterable[str]) -> None:
+    """Refuse a start after which nothing would ever arrive. A broker that is away or busy may still accept the group.
+
+    Raises:
+        BrokerError: every broker of the topics refuses the group in heartbeats.
+    """
+    error = client.heartbeats.refused_everywhere(group, topics)
+    if error is not None:
+        raise error

@@ -1,20 +1,22 @@
 """ThreadRunner: calls plain listeners in threads that are reused.
 
-A thread makes the calls of a lane one by one, records the results, and notifies the trio thread once a turn, so that no
-message costs a switch between threads or a lock. Threads are started when there is work for them, up to a limit, and
+A thread makes the calls of a lane one by one and records the results, so that no message costs a switch between threads
+or a lock. The trio thread wakes it for all calls that come together, and is notified of what has ended every few
+milliseconds, at once if something waits for that. Threads are started when there is work for them, up to a limit, and
 wait on a lock of their own while there is none. Under a mock clock, which would jump ahead while threads work,
 listeners are called in the trio thread instead.
 """
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.crew import Call, Crew, Finished, Worker
+from rocketpy.consumer.crew import YIELD_AFTER, Call, Crew, Finished, Worker
 from rocketpy.consumer.inside import mark
 from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.runners import ListenerRunner, TaskRunner
@@ -26,14 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["ThreadRunner", "runner_for_plain_listeners"]
 
 
+_LINGER = 0.001
+"""Seconds that an idle worker waits for more calls before it notifies the trio thread of those that have ended."""
+
+
 class _Thread(Worker):
     """A worker that is a thread."""
 
-    __slots__ = ("gate", "thread")
+    __slots__ = ("gate", "thread", "told")
 
     def __init__(self) -> None:
         super().__init__()
         self.thread = 0
+        self.told = 0.0
+        """When it last notified the trio thread."""
         self.gate = threading.Lock()
         self.gate.acquire()
 
@@ -50,25 +58,39 @@ class ThreadRunner(Crew[_Thread]):
     def __init__(self, limit: int, finished: Finished, report: Callable[[], None]) -> None:
         clock = trio.lowlevel.current_clock().current_time
         super().__init__(limit, finished, report, clock=clock, lock=threading.Lock())
-        self._stop_asked = trio.Event()
+        self._due = trio.Event()
+        """Set when calls were submitted for which no worker was woken yet, and by `stop`."""
+        self._due.set()  # by the time that `run` begins, calls may wait
         self._nursery: trio.Nursery | None = None
         self._token = trio.lowlevel.current_trio_token()
-        # Trio's own limit on threads is for calls that end soon.
-        self._limiter = trio.CapacityLimiter(2 * limit)
+        # Trio's own limit on threads is for calls that end soon; the crew limits its workers itself.
+        self._limiter = trio.CapacityLimiter(math.inf)
 
     # --- in the trio thread -----------------------------------------------------------------------------
 
     def stop(self) -> None:
         """Start no more calls."""
         super().stop()
-        self._stop_asked.set()
+        self._due.set()
+
+    def submit(self, key: Hashable, calls: Iterable[Call]) -> None:
+        """Add calls to a lane, and have a worker woken soon."""
+        with self._lock:
+            self._lanes.put(key, calls)
+        self._due.set()
 
     async def run(self) -> None:
         """Run the service. When it is cancelled, running threads are abandoned, as nothing can stop them."""
         try:
             async with trio.open_nursery() as self._nursery:
-                self._start_thread()
-                await self._stop_asked.wait()
+                while not self._stopped:
+                    await self._due.wait()
+                    self._due = trio.Event()
+                    # A turn of the loop later, for all calls that have come by then: each switch to a thread and back
+                    # costs as much as twenty calls.
+                    await trio.lowlevel.checkpoint()
+                    with self._lock:
+                        self._wake_one()
         finally:
             self.stop()
 
@@ -122,22 +144,45 @@ class ThreadRunner(Crew[_Thread]):
             elif self._stopped:
                 return
             else:
-                worker.gate.acquire()  # released when the worker is taken off the idle list
+                self._rest(worker)
                 arrived = True
 
+    def _rest(self, worker: _Thread) -> None:
+        """Wait until the worker is taken off the idle list.
+
+        While messages stream in, that is soon, and the trio thread takes what has ended when it brings the next ones:
+        waking it would cost as much as many calls.
+        """
+        if not self._finished.untold:
+            worker.gate.acquire()
+            return
+        came = worker.gate.acquire(timeout=_LINGER)
+        if self._finished.untold:  # the trio thread has not taken them
+            self._tell_ended()
+        if not came:
+            worker.gate.acquire()
+
     def _make_calls(self, worker: _Thread, lane: Lane) -> None:
-        """Make calls of a lane for one turn. The trio thread is notified at its end, not for each message."""
-        note, made = self._note, False
+        """Make calls of a lane for one turn."""
+        finished = self._finished
+        call: Call | None = None
         for call in self._turn(worker, lane):
             try:
                 outcome = call[0](call[2])
             except BaseException as exc:  # noqa: BLE001  whatever a listener raises is its result; the thread goes on
                 outcome = Raised(exc)
             worker.call = None
-            note(lane, call, outcome)
-            made = True
-        if made:
-            self._tell()
+            if outcome is None:
+                finished.succeeded.append(call)
+            else:
+                self._note(lane, call, outcome)
+        if call is None:
+            return
+        finished.untold = True
+        # What can wait is told when the thread has nothing else to do, or after the next turn.
+        if finished.others or call[1].is_awaited or self._clock() - worker.told > YIELD_AFTER:
+            worker.told = self._clock()
+            self._tell_ended()
 
 
 def runner_for_plain_listeners(limit: int, finished: Finished, report: Callable[[], None]) -> ListenerRunner:
@@ -150,5 +195,4 @@ def runner_for_plain_listeners(limit: int, finished: Finished, report: Callable[
 class _InPlaceRunner(TaskRunner):
     """Calls plain listeners in the trio thread."""
 
-    async def _called(self, call: Call) -> object:
-        return call[0](call[2])
+    _awaits = False

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 _PARSE_FAILED = 23
+_ADVICE = ": set enablePropertyFilter=true"
 _POSITION = re.compile(r"\bat character ([0-9]{1,9})\b")
 
 
@@ -137,7 +138,10 @@ class FilterRefusedError(BrokerError):
         self.topic = topic
         self.expression = expression
         self.position = int(found[1]) if found else None
-        super().__init__(code, remark, address=address, doing=f'the subscription to {topic} by "{quote(expression)}"')
+        # Our own broker gives the same advice as the remedy below.
+        said = remark if code == _PARSE_FAILED else remark.partition(_ADVICE)[0]
+        super().__init__(code, said, address=address, doing=f'the subscription to {topic} by "{quote(expression)}"')
+        self.remark = remark
         remedy = "correct the expression" if code == _PARSE_FAILED else "set enablePropertyFilter=true there"
         self.args = (f"{self.args[0]}: {remedy}, or subscribe by tags",)
 

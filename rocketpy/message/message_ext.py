@@ -63,6 +63,8 @@ class MessageExt(PropertyAccessors):
     topic: str
     broker_name: str
     _head: RecordHead
+    """Where it comes straight from the decoder, a plain tuple in that order. Code of this package that looks at every
+    message indexes it, as each property would cost a call."""
     _body: bytes
     _properties: dict[str, str]
     _own: OwnSerializers

@@ -98,7 +98,7 @@ class Producer(Requesting, Splitting, Observed, Reopenable):
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<{type(self).__name__} {self.config.group} {self._lifecycle.state.value}>"
+        return f"<{type(self).__name__} {self.config.group} {self._lifecycle.shown.value}>"
 
     def reopen(self) -> Self:
         """In the child of a fork, make it as new: ``async with producer.reopen():``. A shared client goes first.

@@ -25,8 +25,11 @@ def is_inner_batch(message: MessageExt) -> bool:
 
 def has_inner_batch(messages: Iterable[MessageExt]) -> bool:
     """Whether the body of any of them is a batch of messages."""
-    # Without a call for each: this is asked of every message that is pulled.
-    return any(message._head[7] & _BOTH == _BOTH for message in messages)
+    # Not by `any` and a generator: this is asked of every message that is pulled.
+    for message in messages:  # noqa: SIM110
+        if message._head[7] & _BOTH == _BOTH:
+            return True
+    return False
 
 
 def unwrap_inner_batch(message: MessageExt) -> list[MessageExt]:

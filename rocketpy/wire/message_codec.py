@@ -110,7 +110,8 @@ def _decode_into(
     into: list[MessageExt], data: bytes, position: int, stop: int, broker: str, check_crc: bool, limit: int, more: bytes
 ) -> None:
     """Decode records that begin before `stop`. One flat loop: calls would cost as much as what they do."""
-    size = len(data)
+    size, magic = len(data), None
+    named, length, topic = b"", 0, ""  # as in the record before: those of a pull answer have one topic
     try:
         while position < stop:
             head: Any = _unpack_v4(data, position)
@@ -123,14 +124,12 @@ def _decode_into(
             # The shortest tail is a topic and properties of no bytes, which leaves three bytes of lengths.
             if body_end < body_at or body_end + 3 > end or end > size:
                 raise _bad_record(data, position)
-            if head[1] == MAGIC_V1:
-                topic_at = body_end + 1
-                topic_end = topic_at + data[body_end]
-            elif head[1] == MAGIC_V2:
-                topic_at = body_end + 2
-                topic_end = topic_at + (data[body_end] << 8 | data[body_end + 1])
-            else:
-                raise _bad_record(data, position)
+            topic_end = body_end + length
+            if head[1] != magic or data[body_end:topic_end] != named:
+                magic = head[1]
+                named, topic = _topic_of(data, position, magic, body_end)
+                length = len(named)
+                topic_end = body_end + length
             left = end - topic_end - 2
             if not 0 <= left <= MAX_PROPERTIES_SIZE or data[topic_end] << 8 | data[topic_end + 1] != left:
                 raise _bad_record(data, position)
@@ -139,7 +138,7 @@ def _decode_into(
                 raise _bad_body(position)
             message = _new_message(StoredMessage)
             message._head = head
-            message.topic = data[topic_at:topic_end].decode("utf-8", "replace")
+            message.topic = topic
             message.broker_name = broker
             message._packed_properties = data[topic_end + 2 : end] + more
             if sys_flag & COMPRESSED:
@@ -151,6 +150,19 @@ def _decode_into(
             position = end
     except struct.error as exc:
         raise _bad_record(data, position) from exc
+
+
+def _topic_of(data: bytes, position: int, magic: int, at: int) -> tuple[bytes, str]:
+    """The topic at `at` of the record at `position`: with its length in front, and as text."""
+    if magic == MAGIC_V1:
+        begin = at + 1
+        end = begin + data[at]
+    elif magic == MAGIC_V2:
+        begin = at + 2
+        end = begin + (data[at] << 8 | data[at + 1])
+    else:
+        raise _bad_record(data, position)
+    return data[at:end], data[begin:end].decode("utf-8", "replace")
 
 
 def _unpack_v6(data: bytes, position: int, sys_flag: int) -> tuple[Any, int]:

@@ -8,13 +8,13 @@ subscriptions are declared here as well. Plays ExpressionMessageFilter and Expre
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
 from rocketpy.message import PropertyName
 from rocketpy.wire.bodies.subscription import ALL, SQL92, SubscriptionData, build, is_tag_type
 from rocketpy.wire.properties import find_property
-from rocketpy_broker_sim.filter.expression import MOST_CHARACTERS
 from rocketpy_broker_sim.store.filtering import ByBits, MessageFilter
 
 if TYPE_CHECKING:
@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.filter.expression import Expression
 
 __all__ = [
+    "KEPT_CHARACTERS",
     "MAX_EXPRESSION",
     "MAX_TAGS",
     "bounded_subscription",
     "check_bounds",
+    "cut",
     "filter_by",
     "filter_of",
     "filter_of_retries",
@@ -34,9 +36,13 @@ __all__ = [
     "unknown_type",
 ]
 
-MAX_EXPRESSION = 4096
-"""Characters that a tag expression may have."""
-MAX_TAGS = 256
+MAX_EXPRESSION = 32 * 1024
+"""Characters that a tag expression may have. A pull that carries one has its tags hashed at once: within 10 ms."""
+MAX_TAGS = 2048
+"""Tags that a subscription may name. Held pulls keep their hashes, 200 KB with so many: one connection holds 150."""
+KEPT_CHARACTERS = 64 * 1024
+"""Characters that are kept of an expression. Fewer can be compiled, but members compare what they subscribe to."""
+_INSTEAD = "use fewer tags, or subscribe to everything and choose in the listener"
 _RETRY_TOPIC = PropertyName.RETRY_TOPIC.encode()
 _MICROSECONDS = 6000.0
 """Time that one pull may spend on evaluating messages."""
@@ -47,21 +53,34 @@ _COST_OF_ANY_BYTE = 0.26
 
 
 def check_bounds(wanted: SubscriptionData) -> None:
-    """Refuse a subscription that exceeds the limits.
+    """Refuse a subscription by tags that exceeds the limits. Expressions are compiled, which refuses those too long.
 
     Raises:
         ConfigError: it has too many characters or tags.
     """
     if not wanted.is_tag:
-        if len(wanted.sub_string or "") > MOST_CHARACTERS:
-            raise ConfigError(
-                f"an expression has at most {MOST_CHARACTERS} characters, that for {wanted.topic[:127]!r} more"
-            )
         return
-    if len(wanted.sub_string or "") > MAX_EXPRESSION:
-        raise ConfigError(f"a tag expression has at most {MAX_EXPRESSION} characters, this one {wanted.topic[:127]!r}")
-    if len(wanted.code_set) > MAX_TAGS or len(wanted.tags_set) > MAX_TAGS:
-        raise ConfigError(f"a tag expression names at most {MAX_TAGS} tags")
+    size, tags = len(wanted.sub_string or ""), max(len(wanted.code_set), len(wanted.tags_set))
+    if size > MAX_EXPRESSION:
+        raise ConfigError(_too_long(size, wanted.topic))
+    if tags > MAX_TAGS:
+        raise ConfigError(
+            f"a tag expression names at most {MAX_TAGS} tags, that for {wanted.topic[:127]!r} names {tags}: {_INSTEAD}"
+        )
+
+
+def _too_long(size: int, topic: str) -> str:
+    return f"a tag expression has at most {MAX_EXPRESSION} characters, that for {topic[:127]!r} has {size}: {_INSTEAD}"
+
+
+def cut(wanted: SubscriptionData) -> SubscriptionData:
+    """A subscription as tables keep it: without the rest of an expression that is much too long to be compiled."""
+    text = wanted.sub_string or ""
+    if wanted.is_tag or len(text) <= KEPT_CHARACTERS:
+        return wanted
+    kept = copy(wanted)
+    kept.sub_string = text[:KEPT_CHARACTERS]
+    return kept
 
 
 def bounded_subscription(topic: str, expression: str | None, expression_type: str | None) -> SubscriptionData:
@@ -71,7 +90,7 @@ def bounded_subscription(topic: str, expression: str | None, expression_type: st
         ConfigError: the expression cannot be used, or is too long.
     """
     if is_tag_type(expression_type) and len(expression or "") > MAX_EXPRESSION:
-        raise ConfigError(f"a tag expression has at most {MAX_EXPRESSION} characters")
+        raise ConfigError(_too_long(len(expression or ""), topic))
     wanted = build(topic, expression, expression_type=expression_type)
     check_bounds(wanted)
     return wanted

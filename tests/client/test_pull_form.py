@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from rocketpy.client.api.pull import PullForm, pull_message
-from rocketpy.errors import BrokerError, RemoteProtocolError, RequestTimeoutError
+from rocketpy.errors import BrokerError, FilterRefusedError, RemoteProtocolError, RequestTimeoutError
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool
@@ -82,6 +82,29 @@ async def test_every_pull_asks_and_says_the_same_as_a_whole_one(kind: SerializeT
             (message,) = result.messages
             assert (message.queue_offset, message.broker_name) == (5, "broker-a")
             assert (message.properties["MIN_OFFSET"], message.properties["MAX_OFFSET"]) == ("1", "9")
+
+
+@pytest.mark.parametrize("kind", ["SQL92", "TAG", None])
+async def test_a_wrong_expression_is_told_with_its_place(kind: str | None) -> None:
+    def wrong(request: RemotingCommand) -> RemotingCommand:
+        return request.answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "at character 4: it ends too early")
+
+    header = PullMessageRequestHeader.from_ext({**HEADER.to_ext(), "subscription": "a >", "expressionType": "SQL92"})
+    header.expression_type = kind
+    async with world(wrong) as (broker, pool):
+        form = PullForm(header, broker_name="broker-a")
+        errors = []
+        for _ in range(2):  # the first in full, as there is no connection yet
+            with pytest.raises(BrokerError) as caught:
+                await form.ask(pool, broker.address, 5, 2, 0, timeout=3)
+            errors.append(caught.value)
+        with pytest.raises(BrokerError) as caught:
+            await pull_message(pool, broker.address, header, broker_name="broker-a", timeout=3)
+        for error in (*errors, caught.value):
+            assert error.code == 23
+            assert isinstance(error, FilterRefusedError) == (kind == "SQL92")
+            if isinstance(error, FilterRefusedError):
+                assert (error.topic, error.expression, error.position) == (header.topic, "a >", 4)
 
 
 async def test_other_answers_are_read_in_full() -> None:

@@ -387,6 +387,12 @@ async def test_threat_L7_listeners_that_all_hang_are_bounded(autojump_clock: Moc
             await trio.sleep(660)
             assert running == 8
             assert len(w.broker.sent_back) == 8
+            consumer.set_consume_thread_max(10)
+            await trio.sleep(660)
+            assert running == 20
+            consumer.set_consume_thread_max(1)
+            await trio.sleep(660)
+            assert running == 20
 
 
 async def test_threat_L7_a_message_that_times_out_and_cannot_be_given_back_stays(autojump_clock: MockClock) -> None:

@@ -64,12 +64,14 @@ def test_RT1_what_listeners_may_return(outcome: object, verdict: Verdict, caplog
 def test_threat_L7_junk_counts_as_failed_and_is_told(outcome: object, caplog: pytest.LogCaptureFixture) -> None:
     assert judge(outcome, stored_range(0, 3), batch=True, seldom=SELDOM) == Verdict(0)
     assert "which has no meaning here: return None, ConsumeResult.SUCCESS" in caplog.text
+    assert "RetryLater, or how many of its 3 messages are done" in caplog.text
     assert "and 2 more" in caplog.text
 
 
 def test_threat_L7_a_number_is_junk_from_a_listener_of_single_messages(caplog: pytest.LogCaptureFixture) -> None:
     assert judge(1, [stored(0)], batch=False, seldom=SELDOM) == Verdict(0)
     assert "the listener returned 1 for <MessageExt U000000" in caplog.text
+    assert "how many" not in caplog.text
 
 
 @pytest.mark.parametrize(("count", "batch"), [(1, False), (3, True)])

@@ -1,20 +1,25 @@
-"""A group that is not sound is told of: two clients with one id, members that subscribe differently."""
+"""A group that is not sound is told of: two clients with one id, members that subscribe or work differently."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.consumer.strategies import AllocateByConfig
 from rocketpy.remoting.connection import Connection as Link
+from rocketpy.results import MessageModel
 from rocketpy.wire.bodies import subscription
 from rocketpy.wire.bodies.groups import Connection, ConsumerConnection
+from rocketpy.wire.bodies.running import ConsumerRunningInfo
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from tests.consumer.brokers import World, world
+from tests.consumer.test_offset_storage import Shelf
 from tests.system.consuming import Recorder
 
 
@@ -28,7 +33,14 @@ class Group:
         """Address to client id of other members."""
         self.theirs: Mapping[str, str] | None = None
         """Topic to tags as another has them, newer than ours; None: they subscribe as we do."""
+        self.model: MessageModel | None = None
+        """The message model of the last heartbeat."""
         self.refuses: int = 0
+        self.about: list[str] = []
+        """The members whose running info was asked for."""
+        self.properties: dict[str, str] | None = None
+        """What all members say of themselves; None: the broker reaches none."""
+        w.broker.on(RequestCode.GET_CONSUMER_RUNNING_INFO, self.tell_of_one)
         w.broker.on(RequestCode.GET_CONSUMER_CONNECTION_LIST, self.tell)
 
     def tell(self, _: Link, request: RemotingCommand) -> RemotingCommand:
@@ -45,12 +57,21 @@ class Group:
         body = ConsumerConnection(
             connection_set=[Connection(client_id=name, client_addr=at) for at, name in members.items()],
             subscription_table=table,
+            message_model=self.model,
         )
         return request.answer(body=body.encode())
 
+    def tell_of_one(self, _: Link, request: RemotingCommand) -> RemotingCommand:
+        self.about.append(request.ext_fields["clientId"])
+        if self.properties is None:
+            return request.answer(ResponseCode.SYSTEM_ERROR, "it is gone")
+        info = ConsumerRunningInfo(properties=self.properties, subscription_set=[subscription.build("Orders", "*")])
+        return request.answer(body=info.encode())
+
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.message for each in caplog.records if each.name == "rocketpy.consumer.membership"]
+    loggers = "rocketpy.consumer.membership", "rocketpy.consumer.successor"
+    return [each.message for each in caplog.records if each.name in loggers]
 
 
 async def test_complaint_13_another_client_with_our_id_is_told_of(
@@ -168,3 +189,104 @@ async def test_a_large_group_is_looked_at_less_often(autojump_clock: MockClock) 
         async with consumer:
             await trio.sleep(390)
         assert group.asked == 2
+
+
+# --- members that work differently ------------------------------------------------------------------------
+
+JAVA = "org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueue"
+
+
+async def compared(
+    caplog: pytest.LogCaptureFixture, properties: dict[str, str], *, lite: bool = False, **settings: Any
+) -> list[str]:
+    """What a member says of another one with these properties."""
+    async with world() as w:
+        group = Group(w)
+        group.others, group.properties = {"10.0.0.2:1000": "10.0.0.2@another"}, properties
+        consumer: Any = (w.lite if lite else w.consumer)(**settings)
+        consumer.subscribe("Orders", *(() if lite else (Recorder(),)))
+        async with consumer:
+            await trio.sleep(200)
+            assert group.about == ["10.0.0.2@another"]
+            mine = consumer.client.client_id
+    return [text.replace(mine, "mine").replace("10.0.0.2@another", "theirs") for text in warnings(caplog)]
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_member_that_consumes_in_order_beside_one_that_does_not_is_told_once(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, orderly: bool
+) -> None:
+    [told] = await compared(caplog, {"PROP_CONSUMEORDERLY": str(not orderly).lower()}, orderly=orderly)
+    assert ("mine does, and theirs does not." if orderly else "theirs does, and mine does not.") in told
+    assert "Set orderly in all members or in none" in told
+
+
+@pytest.mark.parametrize("asks", [False, True])
+async def test_another_message_model_is_told_once_even_where_members_cannot_be_asked(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, asks: bool
+) -> None:
+    async with world() as w:
+        group = Group(w)
+        group.others, group.theirs = {"10.0.0.2:1000": "10.0.0.2@another"}, {"Orders": "*"}
+        group.model = MessageModel.BROADCASTING
+        group.properties = {"messageModel": "BROADCASTING", "PROP_CONSUMEORDERLY": "true"} if asks else None
+        consumer = w.consumer()
+        consumer.subscribe("Orders", Recorder())
+        async with consumer:
+            await trio.sleep(200)
+            mine = consumer.client.client_id
+    [told] = warnings(caplog)
+    assert f"this one ({mine}) has CLUSTERING, and another has BROADCASTING." in told
+    assert told.endswith("The others: 10.0.0.2@another")
+
+
+@pytest.mark.parametrize("lite", [False, True])
+async def test_another_allocation_strategy_is_told_once(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, lite: bool
+) -> None:
+    theirs = {"allocateMessageQueueStrategy": f"{JAVA}AveragelyByCircle@4d5b6aac", "messageModel": "CLUSTERING"}
+    [told] = await compared(caplog, theirs, lite=lite)
+    assert f"this one (mine) {JAVA}Averagely, and theirs {JAVA}AveragelyByCircle. Unless both share" in told
+
+
+@pytest.mark.parametrize(
+    ("theirs", "settings"),
+    [
+        ({"allocateMessageQueueStrategy": f"{JAVA}Averagely@1f", "PROP_CONSUMEORDERLY": "false"}, {}),
+        ({"allocateMessageQueueStrategy": f"{JAVA}ConsistentHash@1f"}, {"allocate_strategy": "consistent_hash"}),
+        ({"allocateMessageQueueStrategy": f"{JAVA}ByConfig@1f"}, {"allocate_strategy": AllocateByConfig([])}),
+        ({"allocateMessageQueueStrategy": "com.acme.Own@1f"}, {"allocate_strategy": lambda request: request.queues}),
+        (
+            {"PROP_CONSUMEORDERLY": "true", "messageModel": "BROADCASTING"},
+            {"message_model": MessageModel.BROADCASTING, "offset_store": Shelf()},
+        ),
+        ({"PROP_CONSUMEORDERLY": "true"}, {"lite": True}),
+        ({}, {}),
+    ],
+)
+async def test_members_that_work_alike_or_may_differ_are_not_told(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, theirs: dict[str, str], settings: dict[str, Any]
+) -> None:
+    assert await compared(caplog, theirs, **settings) == []
+
+
+async def test_of_many_members_the_next_one_is_asked_until_it_answers_and_then_only_a_new_next_one(
+    autojump_clock: MockClock,
+) -> None:
+    async with world() as w:
+        group = Group(w)
+        group.others = {"10.0.0.1:2": "0", "10.0.0.1:3": "~a", "10.0.0.1:4": "~b"}
+        consumer = w.consumer()
+        consumer.subscribe("Orders", Recorder())
+        async with consumer:
+            await trio.sleep(50)
+            assert group.about == ["~a"] * 2
+            group.properties = {}
+            await trio.sleep(300)
+            assert group.about == ["~a"] * 3
+            del group.others["10.0.0.1:3"]
+            await trio.sleep(300)
+            assert group.about == ["~a"] * 3 + ["~b"]
+            del group.others["10.0.0.1:4"]
+            await trio.sleep(300)
+            assert group.about == ["~a"] * 3 + ["~b", "0"]  # nobody follows, so that the first one does

@@ -153,6 +153,24 @@ async def test_PC2_pulling_waits_while_too_much_is_held_and_goes_on_at_once(
             assert consumer.status().queues[queue()].paused is None
 
 
+async def test_PC2_pulling_does_not_wait_for_what_has_ended_and_no_thread_has_told(autojump_clock: MockClock) -> None:
+    async with world() as w:
+        w.broker.store(20)
+        gate = Gate()
+        gate.opened.set()
+        consumer = w.consumer(
+            consume_from_where=FIRST,
+            pull_threshold_for_queue=1,
+            pull_batch_size=1,
+            persist_consumer_offset_interval=600,
+        )
+        consumer.subscribe("Orders", gate)
+        async with consumer:
+            consumer._running.consume._finished.told = True  # so that nobody tells the service anything
+            await trio.sleep(1)
+            assert gate.done == list(range(20))
+
+
 async def test_PC2_pulling_waits_while_too_many_bytes_are_held(autojump_clock: MockClock) -> None:
     async with world() as w:
         w.broker.store(100, body=b"x" * 100_000)
@@ -247,7 +265,7 @@ async def test_PC4_nothing_moves_past_a_message_that_is_held(autojump_clock: Moc
             assert w.broker.offsets["Orders", 0] == 90
 
 
-async def test_an_offset_never_goes_backwards_by_a_plain_answer(autojump_clock: MockClock) -> None:
+async def test_threat_M15_an_offset_never_goes_backwards_by_a_plain_answer(autojump_clock: MockClock) -> None:
     async with world() as w:
         w.broker.store(10)
         w.broker.script = [
@@ -265,7 +283,7 @@ async def test_an_offset_never_goes_backwards_by_a_plain_answer(autojump_clock: 
             assert offsets_of(got) == list(range(10))
 
 
-async def test_answers_that_bring_nothing_do_not_make_a_busy_loop(autojump_clock: MockClock) -> None:
+async def test_threat_M15_answers_that_bring_nothing_do_not_make_a_busy_loop(autojump_clock: MockClock) -> None:
     async with world() as w:
         for code in (ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED):
             w.broker.script += [answer(w.broker, code, 0)] * 200

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ import trio
 import trio.lowlevel
 
 from rocketpy.config import PushConsumerConfig
+from rocketpy.consumer import thread_runner
 from rocketpy.consumer.consume_concurrently import ConsumeMessageConcurrentlyService
-from rocketpy.consumer.process_queue import ProcessQueue
+from rocketpy.consumer.crew import Crew
+from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
 from rocketpy.consumer.subscription import Subscriptions
 from rocketpy.message import MessageExt, MessageQueue
 from tests.consumer.helpers import QUEUE, stored_range
@@ -107,6 +110,11 @@ async def test_slow_listeners_run_side_by_side_at_once() -> None:
         b.feed(8)
         await b.wait_empty()
         assert b.backs.messages == []
+        b.feed(16)
+        await b.wait_empty()
+        assert b.backs.messages == []
+    async with bench(listener, consume_thread_max=1) as b:
+        b.service.set_most(8)  # more than twice as many
         b.feed(16)
         await b.wait_empty()
         assert b.backs.messages == []
@@ -273,6 +281,75 @@ async def test_threads_begin_no_other_call_once_the_service_is_cancelled() -> No
 # --- waking ------------------------------------------------------------------------------------------------
 
 
+async def wait_untold(b: Bench) -> None:
+    with trio.fail_after(10):
+        while not b.service._finished.untold:  # noqa: ASYNC110  real threads, real time
+            await trio.sleep(0.001)
+
+
+async def test_an_idle_thread_says_at_once_what_must_not_wait_and_the_loop_takes_the_rest_when_it_brings_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def listener(message: MessageExt) -> bool:
+        return message.queue_offset != 4
+
+    async with bench(listener, consume_thread_max=1) as b:
+        b.feed(1)
+        await b.wait_empty()  # there is an idle thread, and nothing that it has not said
+        monkeypatch.setattr(thread_runner, "_LINGER", 3600)
+        monkeypatch.setattr(thread_runner, "YIELD_AFTER", 3600)
+        b.feed(1)
+        await wait_untold(b)
+        await trio.sleep(0.01)
+        assert len(b.queue) == 1  # consumed, and nobody has said so
+        b.feed(1)
+        assert len(b.queue) == 1
+        assert b.offsets.table[QUEUE] == 2
+        # Somebody waits for room.
+        room = trio.Event()
+        b.queue.limits = FlowLimits(messages=0)
+        b.queue.call_when_room(room.set)
+        b.feed(1)
+        with trio.fail_after(10):
+            await room.wait()
+        # A failure.
+        b.feed(1)
+        await b.wait_empty()
+        assert [message.queue_offset for message in b.backs.messages] == [4]
+        # The end: what has not been said is taken all the same.
+        b.feed(1)
+        await wait_untold(b)
+        await b.service.stop()
+        assert b.offsets.table[QUEUE] == 6
+
+
+async def test_a_call_that_ends_while_others_are_being_taken_is_taken_next() -> None:
+    inside, hold = threading.Event(), threading.Event()
+
+    def listener(message: MessageExt) -> None:
+        if message.queue_offset == 0:
+            inside.wait(10)
+        else:
+            inside.set()
+            hold.wait(10)
+
+    async with bench(listener, consume_thread_max=2) as b:
+        collect, finished = b.service.collect, b.service._finished
+
+        def take_slowly() -> None:
+            collect()
+            hold.set()
+            deadline = time.monotonic() + 10
+            while len(b.queue) == 1 and not finished.succeeded and time.monotonic() < deadline:
+                time.sleep(0.001)
+            time.sleep(0.01)  # the thread looks whether it has to say so
+
+        b.service.collect = take_slowly  # type: ignore[method-assign]
+        b.feed(2)
+        await b.wait_empty()
+        assert b.offsets.table[QUEUE] == 2
+
+
 class _Workers(set[Any]):
     """The workers of a runner; one thread is held up when it has just counted them."""
 
@@ -308,6 +385,7 @@ async def test_no_wake_up_is_lost_when_a_thread_asks_for_another_that_is_there_a
     async with bench(listener, consume_thread_max=2) as b:
         runner: Any = b.service._plain
         runner._workers = workers = _Workers(runner._workers)
+        runner.submit = partial(Crew.submit, runner)  # at once, so that it comes before the answer
         b.feed(1)
         with trio.fail_after(10):
             while not runner.running():  # noqa: ASYNC110  real threads, real time

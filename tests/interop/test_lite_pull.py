@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
+from queue import Queue
 from typing import TYPE_CHECKING
 
 import pytest
 
 import rocketpy.sync
-from rocketpy import ConsumeFromWhere, Message, PullStatus
+from rocketpy import ConsumeFromWhere, FilterRefusedError, Message, PullStatus
 from tests.interop import probe
 from tests.interop.drivers import java_lite_pull_consumer, java_produce, java_push_consumer
 from tests.interop.lines import OLDER
@@ -38,9 +39,10 @@ def lite(cluster: Cluster, group: str, **settings: object) -> rocketpy.sync.Lite
 
 
 def send(cluster: Cluster, topic: str, count: int, *, first: int = 0, tags: str | None = None) -> None:
+    """Send messages with numbers, each in its body and in its property `n`."""
     with rocketpy.sync.Producer("lite-senders", namesrv=cluster.namesrv, send_timeout=10.0) as producer:
         for number in range(first, first + count):
-            producer.send(Message(topic, b"body-%d" % number, tags=tags))
+            producer.send(Message(topic, b"body-%d" % number, tags=tags, properties={"n": str(number)}))
 
 
 def drain_messages(
@@ -131,6 +133,40 @@ def test_ours_assigns_seeks_and_pauses(
         assert consumer.lag() == {zero: 0, one: 0}
 
 
+@pytest.mark.parametrize("way", ["subscribe", "assign"])
+def test_ours_filters_by_sql(
+    apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str], way: str
+) -> None:
+    topic, group = fresh_name("Lite"), fresh_name("lite-group")
+    apache_cluster.create_topic(topic, queues=QUEUES)
+    send(apache_cluster, topic, 20, tags="red")
+    consumer = lite(apache_cluster, group)
+
+    def want(sql: str) -> None:
+        if way == "subscribe":
+            consumer.subscribe(topic, sql=sql)
+        else:
+            consumer.assign(consumer.fetch_message_queues(topic), sql=sql)
+
+    want("TAGS = 'red' AND n BETWEEN 5 AND 9")
+    with consumer:
+        assert sorted(drain(consumer, 5)) == numbered(5, 10)
+        assert consumer.poll(timeout=1) == []
+        want("n >= 100")
+        send(apache_cluster, topic, 4, first=98)
+        assert sorted(drain(consumer, 2)) == numbered(100, 102)
+        assert consumer.status().errors == {}
+        # A wrong one is no longer pulled by: Apache's broker would answer with everything.
+        want("n >")
+        send(apache_cluster, topic, 4)
+        assert consumer.poll(timeout=3) == []
+        assert isinstance(consumer.status().errors[topic], FilterRefusedError)
+    refused = lite(apache_cluster, group)
+    refused.subscribe(topic, sql="n >")
+    with pytest.raises(FilterRefusedError, match="correct the expression"):
+        refused.__enter__()
+
+
 def test_ours_pulls_by_queue_and_offset(
     apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
@@ -146,6 +182,9 @@ def test_ours_pulls_by_queue_and_offset(
         assert consumer.pull(queue, 10).status is PullStatus.NO_NEW_MSG
         assert consumer.pull_block_if_not_found(queue, 10).status is PullStatus.NO_NEW_MSG
         assert consumer.pull(queue, 0, tags="blue").status is PullStatus.NO_MATCHED_MSG
+        assert len(consumer.pull(queue, 0, sql="n BETWEEN 2 AND 4").messages) == 3
+        with pytest.raises(FilterRefusedError, match="correct the expression"):
+            consumer.pull(queue, 0, sql="n >")
         beyond = consumer.pull(queue, 99)
         assert (beyond.status, beyond.next_begin_offset) == (PullStatus.OFFSET_ILLEGAL, 10)
         # The older one answers for a group that has committed nothing as if it had committed the beginning.
@@ -192,6 +231,43 @@ def test_apaches_lite_pull_consumer(apache: Apache, cluster: Cluster, fresh_name
     ) as java:
         java.wait_messages(QUEUES * 7)
         assert {each["queueOffset"] for each in java.messages} == set(range(5, 12))
+
+
+def test_apaches_lite_pull_consumer_filters_by_sql_at_our_broker(
+    apache: Apache, our_servers: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    topic, group = fresh_name("Lite"), fresh_name("lite-group")
+    our_servers.create_topic(topic, queues=QUEUES)
+    send(our_servers, topic, 20, tags="red")
+    with java_lite_pull_consumer(
+        apache, our_servers.namesrv, group, topic, sql="TAGS = 'red' AND n BETWEEN 5 AND 9"
+    ) as java:
+        assert bodies(java.wait_messages(5)) == numbered(5, 10)
+        send(our_servers, topic, 20)
+        send(our_servers, topic, 1, first=7, tags="red")
+        assert bodies(java.wait_messages(6)) == sorted([*numbered(5, 10), "body-7"])
+        java.finish()
+        assert len(java.messages) == 6
+
+
+def test_three_hundred_tags(apache: Apache, cluster: Cluster, fresh_name: Callable[[str], str]) -> None:
+    topic = fresh_name("Tags")
+    cluster.create_topic(topic, queues=QUEUES)
+    send(cluster, topic, 4, tags="t299")
+    send(cluster, topic, 4, first=4, tags="t300")
+    tags = " || ".join(f"t{number}" for number in range(300))
+    with lite(cluster, fresh_name("lite-group")) as pulled:
+        pulled.subscribe(topic, tags=tags)
+        assert sorted(drain(pulled, 4)) == numbered(0, 4)
+    got: Queue[bytes] = Queue()
+    first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    pushed = rocketpy.sync.PushConsumer(fresh_name("push-group"), namesrv=cluster.namesrv, consume_from_where=first)
+    pushed.subscribe(topic, lambda message: got.put(message.body), tags=tags)
+    with pushed:
+        assert sorted(got.get(timeout=30).decode() for _ in range(4)) == numbered(0, 4)
+        assert pushed.status().errors == {}
+    with java_lite_pull_consumer(apache, cluster.namesrv, fresh_name("lite-group"), topic, tags=tags) as java:
+        assert bodies(java.wait_messages(4)) == numbered(0, 4)
 
 
 def test_a_mixed_group_shares_the_queues(apache: Apache, cluster: Cluster, fresh_name: Callable[[str], str]) -> None:

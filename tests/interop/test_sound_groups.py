@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rocketpy.sync
+from tests.interop.drivers import java_push_consumer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.interop.apache import Cluster
+    from tests.interop.apache import Apache, Cluster
 
 pytestmark = [pytest.mark.interop, pytest.mark.waits("waits for Apache's server")]
 
@@ -73,3 +74,22 @@ def test_members_that_subscribe_differently(apache_cluster: Cluster, fresh_name:
         one.subscribe(topic, lambda message: None, tags="a")
         two.subscribe(topic, lambda message: None, tags="b")
         warning.wait()
+
+
+def test_members_that_work_differently_beside_apaches(
+    apache: Apache, apache_cluster: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    """Apache's member is concurrent, and has a strategy of its own: it says both in its own words."""
+    topic, group = fresh_name("Sound"), fresh_name("sound-group")
+    apache_cluster.create_topic(topic, queues=2)
+    with (
+        heard("does not. Only") as of_order,
+        heard("AnnouncedAllocation. Unless both share out") as of_shares,
+        java_push_consumer(apache, apache_cluster.namesrv, group, topic),
+        rocketpy.sync.PushConsumer(
+            group, namesrv=apache_cluster.namesrv, orderly=True, allocate_strategy="by_circle"
+        ) as ours,
+    ):
+        ours.subscribe(topic, lambda message: None)
+        of_order.wait()
+        of_shares.wait()

@@ -1,4 +1,7 @@
-"""Subscriptions by SQL92 across the border: Apache's consumer on our broker, ours on Apache's, and a tables' file."""
+"""Subscriptions by SQL92 across the border: Apache's consumer on our broker, and ours on Apache's.
+
+`stores/test_handover.py` hands the file of the filters over.
+"""
 
 from __future__ import annotations
 

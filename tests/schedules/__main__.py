@@ -1,4 +1,7 @@
-"""``python -m tests.schedules [--count N] [--seed S]``: run schedules from a seed on, and say what was broken."""
+"""``python -m tests.schedules [--count N] [--seed S]``: run schedules from a seed on, and say what was broken.
+
+With ``--cover N`` it also says which N of them have everything together, for `tests.schedules.quick`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import argparse
 import hashlib
 import logging
 import sys
+from collections import Counter
 from collections.abc import Sequence
 
 from tests.schedules.judge import judge
 from tests.schedules.plan import plan
+from tests.schedules.quick import cover, had
 from tests.schedules.run import run
 
 
@@ -18,6 +23,12 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.schedules", description="Groups of consumers under churn.")
     parser.add_argument("--count", type=int, default=200, help="how many schedules (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first one; each has the next number (%(default)s)")
+    parser.add_argument(
+        "--cover",
+        type=int,
+        default=0,
+        help="of how many of them to print the seeds, chosen so that every event is there",
+    )
     parser.add_argument("--log", action="store_true", help="show what clients and brokers log")
     return parser.parse_args(words)
 
@@ -31,6 +42,8 @@ def main(words: Sequence[str] | None = None) -> int:
         logging.basicConfig(stream=sys.stdout)
     broken = sends = deliveries = 0
     course = hashlib.sha256()
+    events: dict[int, Counter[str]] = {}
+    work: dict[int, int] = {}
     for seed in range(options.seed, options.seed + options.count):
         history = run(plan(seed))
         sends += len(history.sends)
@@ -38,10 +51,13 @@ def main(words: Sequence[str] | None = None) -> int:
         deliveries += len(got)
         course.update(repr((history.sends, got)).encode())
         violations = judge(history)
+        events[seed], work[seed] = had(history), len(history.sends) + len(got)
         broken += bool(violations)
         for violation in violations:
             print(f"seed {seed}: {violation}", flush=True)
     print(f"{options.count} schedules, {sends} sends, {deliveries} deliveries, {broken} with a broken promise")
+    if options.cover:
+        print("together they have everything:", *cover(events, work, options.cover))
     print(f"course {course.hexdigest()[:16]}")
     return 1 if broken or not deliveries else 0
 

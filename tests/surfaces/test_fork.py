@@ -34,6 +34,7 @@ def test_threat_L12_a_producer_used_in_a_child_says_what_to_do(surface, namesrv,
             assert "fork" in said
             assert "make a new one" in said
             assert (await call(producer.send(Message(topic, b"parent")))).status is SendStatus.SEND_OK
+            assert in_child(lambda: (producer.is_open, repr(producer))) == "(False, '<Producer pg closed>')"
 
     surface.run(main)
 
@@ -47,6 +48,35 @@ def test_threat_L12_a_consumer_and_a_client_used_in_a_child_say_what_to_do(surfa
                 assert said.startswith("ClientClosedError")
                 assert "fork" in said
             assert client.is_open
+
+    surface.run(main)
+
+
+def health(consumer):
+    """What a health check looks at."""
+    status = consumer.status()
+    return f"{status.state}, {len(consumer.assignment)} assigned, {len(status.queues)} queues, {status.balanced}"
+
+
+def test_threat_L12_what_a_consumer_says_of_itself_in_a_child_fools_no_health_check(surface, namesrv, topic):
+    async def main():
+        async with entered(surface.module.Producer("pg", namesrv=namesrv)) as producer:
+            await call(producer.send(Message(topic, b"makes the topic")))
+        async with entered(surface.module.MQClientInstance(namesrv=namesrv)) as client:
+            push = surface.module.PushConsumer("healthy", client=client)
+            lite = surface.module.LitePullConsumer("healthy-too", client=client)
+            push.subscribe(topic, lambda message: None)
+            lite.subscribe(topic)
+            assert in_child(lambda: health(push)) == "not started, 0 assigned, 0 queues, False"
+            async with entered(push), entered(lite):
+                for consumer in (push, lite):
+                    await call(consumer.wait_assigned(20))
+                    before = health(consumer)
+                    assert before.startswith("open, ")
+                    assert not before.startswith("open, 0")
+                    assert in_child(lambda one=consumer: health(one)) == "closed, 0 assigned, 0 queues, False"
+                    assert in_child(lambda one=consumer: repr(one)).endswith(" closed>")
+                    assert health(consumer) == before
 
     surface.run(main)
 

@@ -202,6 +202,7 @@ def test_the_end_of_its_loop_is_heard(namesrv, topic, producer, waiting, monkeyp
 
     async def listener(message):
         caught.append(message)
+        return True  # what returns nothing is not noted there
 
     monkeypatch.setattr(TaskRunner, "_note", broken)
     caught = []

@@ -9,8 +9,13 @@ from trio.testing import MockClock
 from rocketpy.consumer import LitePullConsumer
 from rocketpy.errors import FilterRefusedError
 from rocketpy.message import Message
+from rocketpy.remoting.connection import Connection
 from rocketpy.results import ConsumeFromWhere
-from tests.system.consuming import World, committed, drain, queues_of, wait_until, world
+from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.command import RemotingCommand
+from tests.consumer import brokers
+from tests.system.consuming import Recorder, World, committed, drain, queues_of, wait_until, world
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 WAYS = pytest.mark.parametrize("way", ["subscribe", "assign"])
@@ -77,6 +82,53 @@ async def test_a_wrong_expression_of_a_running_lite_pull_consumer_stands_in_its_
             await send(w, "2", amount="2")
             assert [message.body for message in await drain(consumer, 1)] == [b"2"]
             await wait_until(lambda: consumer.status().errors == {})
+
+
+@pytest.mark.parametrize("kind", ["subscribe", "assign", "push"])
+async def test_a_wrong_expression_is_not_pulled_by_as_apaches_broker_gives_everything_to_it(
+    autojump_clock: MockClock, kind: str
+) -> None:
+    async with brokers.world() as w:
+        checks: list[str | None] = []
+
+        def check(_: Connection, request: RemotingCommand) -> RemotingCommand:
+            asked = CheckClientRequestBody.decode(request.body).subscription_data
+            checks.append(None if asked is None else asked.sub_string)
+            return request.answer(23 if checks[-1] == "amount >" else 0, "wrong")
+
+        w.broker.on(RequestCode.CHECK_CLIENT_CONFIG, check)
+        w.broker.store(1)
+        got = Recorder()
+        lite, push = (
+            w.lite(consume_from_where=FIRST),
+            w.consumer(consume_from_where=FIRST, post_subscription_when_pull=True),
+        )
+        consumer = push if kind == "push" else lite
+
+        def subscribe(sql: str) -> None:
+            if kind == "push":
+                push.subscribe("Orders", got, sql=sql)
+            else:
+                want(lite, kind, queues=1, sql=sql)
+
+        async def take(count: int) -> None:
+            await (got.wait_count(count) if kind == "push" else drain(lite, 1))
+
+        subscribe("amount > 1")
+        async with consumer:
+            await take(1)
+            subscribe("amount >")
+            await trio.sleep(1)
+            w.broker.pulls.clear()
+            w.broker.store(1)
+            await trio.sleep(30)
+            assert w.broker.pulled() == []
+            (error,) = [each.error for queue, each in consumer.status().queues.items() if queue.topic == "Orders"]
+            assert isinstance(error, FilterRefusedError)
+            assert checks.count("amount >") <= 30
+            subscribe("amount > 2")
+            await take(2)
+            assert checks.count("amount > 1") == 1
 
 
 @WAYS

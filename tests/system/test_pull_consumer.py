@@ -6,23 +6,29 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.consumer import PullConsumer
 from rocketpy.errors import (
     BrokerError,
     BrokerUnreachableError,
     ClientClosedError,
     ConfigError,
+    FilterRefusedError,
     OffsetOutOfRangeError,
     TopicNotFoundError,
 )
 from rocketpy.message import Message, MessageQueue
+from rocketpy.remoting.connection import Connection
 from rocketpy.results import PullStatus
+from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody
 from rocketpy.wire.bodies.running import ConsumerRunningInfo
 from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.group import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
 )
 from tests.broker_sim.broker.kit import client_of
+from tests.consumer import brokers
 from tests.system.consuming import world
 
 QUEUE = MessageQueue("Orders", "broker-a", 0)
@@ -155,6 +161,62 @@ async def test_pulls_by_an_expression_bring_what_it_wants(autojump_clock: MockCl
         assert [message.body for message in waited.messages] == [b"3"]
         with pytest.raises(BrokerError, match="at character 9"):
             await consumer.pull(QUEUE, 0, sql="amount >")
+        for pull in (consumer.pull, consumer.pull_block_if_not_found):
+            with pytest.raises(FilterRefusedError, match="correct the expression, or subscribe by tags") as caught:
+                await pull(QUEUE, 0, sql="amount >")
+            error = caught.value
+            assert (error.code, error.position, error.topic, error.expression) == (23, 9, "Orders", "amount >")
+
+
+async def test_a_pull_checks_an_expression_once_as_apaches_broker_gives_everything_to_a_wrong_one(
+    autojump_clock: MockClock,
+) -> None:
+    async with brokers.world() as w:
+        w.broker.store(3)
+        checks: list[str | None] = []
+
+        def check(_: Connection, request: RemotingCommand) -> RemotingCommand:
+            asked = CheckClientRequestBody.decode(request.body).subscription_data
+            checks.append(None if asked is None else asked.sub_string)
+            return request.answer(23 if checks[-1] == "a >" else 0, "wrong")
+
+        w.broker.on(RequestCode.CHECK_CLIENT_CONFIG, check)
+        async with PullConsumer("audit", namesrv=w.name_server.address, network=w.network) as consumer:
+            for _ in range(2):
+                with pytest.raises(FilterRefusedError, match="code 23: wrong: correct the expression"):
+                    await consumer.pull(brokers.queue(), 0, sql="a >")
+            assert not w.broker.pulls
+            for sql in ("a > 1", "a > 1", "a > 2"):
+                await consumer.pull(brokers.queue(), 0, sql=sql)
+            assert checks == ["a >", "a >", "a > 1", "a > 2"]
+
+
+async def test_a_pull_by_an_expression_from_a_broker_that_does_not_filter_by_them(autojump_clock: MockClock) -> None:
+    async with world(queues=1, enable_property_filter=False) as w, w.puller() as consumer:
+        with pytest.raises(FilterRefusedError, match="set enablePropertyFilter=true there, or subscribe") as caught:
+            await consumer.pull(QUEUE, 0, sql="amount > 1")
+        assert (caught.value.code, caught.value.position, caught.value.topic) == (1, None, "Orders")
+        # The broker gives that advice as well: it is not said twice.
+        assert "set enablePropertyFilter=true" in caught.value.remark
+        assert str(caught.value).count("enablePropertyFilter") == 1
+
+
+@pytest.mark.parametrize("check", ["accepts", "fails"])
+async def test_a_pull_by_an_expression_may_fail_for_another_reason(autojump_clock: MockClock, check: str) -> None:
+    async with brokers.world() as w:
+        settings = {"namesrv": w.name_server.address, "network": w.network}
+        async with PullConsumer("audit", **settings) as consumer:
+            code = 0 if check == "accepts" else 3
+            w.broker.on(RequestCode.CHECK_CLIENT_CONFIG, lambda _, request: request.answer(code))
+            w.broker.script = [1]
+            with pytest.raises(BrokerError, match="code 1: as told") as caught:
+                await consumer.pull(brokers.queue(), 0, sql="amount > 1")
+            assert type(caught.value) is BrokerError
+            # A broker that was restarted with other settings says so, though it accepted the expression before.
+            w.broker.on(RequestCode.CHECK_CLIENT_CONFIG, lambda _, request: request.answer(1, "off"))
+            w.broker.script = [1]
+            with pytest.raises(FilterRefusedError, match="code 1: off: set enablePropertyFilter=true there"):
+                await consumer.pull(brokers.queue(), 0, sql="amount > 1")
 
 
 async def test_PL5_a_pull_may_carry_an_offset_commit(autojump_clock: MockClock) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.results import ConsumeResult
+from rocketpy.consumer.strategies import AllocateByCircle
+from rocketpy.results import ConsumeResult, MessageModel
 from tests.consumer.test_membership import warnings
 from tests.system.consuming import Recorder, World, queues_of, world
 
@@ -63,6 +65,47 @@ async def test_push_and_lite_pull_consumers_in_one_group_are_told_of_the_retry_t
     assert {message.reconsume_times for message in tried.messages} == {0}
 
 
+@pytest.mark.parametrize("gap", [0.0, 10.0])
+@pytest.mark.parametrize("kind", ["consumer", "lite"])
+async def test_members_that_broadcast_beside_members_that_share_are_told(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, tmp_path: Path, kind: str, gap: float
+) -> None:
+    async with world() as w:
+        shares = getattr(w, kind)()
+        broadcasts = w.consumer(message_model=MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path))
+        shares.subscribe("Orders", *((Recorder(),) if kind == "consumer" else ()))
+        broadcasts.subscribe("Orders", Recorder())
+        ids = [each.client.client_id for each in (shares, broadcasts)]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look, [shares])
+            await trio.sleep(gap)
+            nursery.start_soon(look, [broadcasts])
+    told = warnings(caplog)
+    assert told
+    for each in told:
+        mine, theirs = ids if f"this one ({ids[0]}) has CLUSTERING, and another has BROADCASTING" in each else ids[::-1]
+        assert f"this one ({mine}) has" in each
+        assert f"The others: {theirs}" in each
+    assert len(told) == len(set(told)) <= 2
+
+
+async def test_members_that_differ_in_order_or_in_their_strategy_are_told_with_both_ids(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with world() as w:
+        members = [w.consumer(), w.consumer(orderly=True, allocate_strategy=AllocateByCircle())]
+        for each in members:
+            each.subscribe("Orders", Recorder())
+        one, other = [each.client.client_id for each in members]
+        await look(members)
+    told = warnings(caplog)
+    assert len([each for each in told if f"{other} does, and {one} does not" in each]) == 2
+    assert (
+        len([each for each in told if "different allocation strategies" in each and one in each and other in each]) == 2
+    )
+    assert len(told) == 4
+
+
 async def _fail_some(w: World, tried: Recorder) -> None:
     await trio.sleep(30)
     await w.send(20)
@@ -112,7 +155,7 @@ async def test_a_member_that_chooses_its_queues_may_filter_as_it_likes(
 ) -> None:
     """Brokers hear of no subscription from it, so that it overwrites nobody's."""
     async with world() as w:
-        chooses, push = w.lite(), w.consumer()
+        chooses, push = w.lite(), w.consumer(allocate_strategy="by_circle")
         chooses.assign(queues_of(2), tags="a")
         push.subscribe("Orders", Recorder(), tags="b")
         await look([chooses, push])

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
 import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.client.instance import MQClientInstance
+from rocketpy.consumer.push import PushConsumer
 from rocketpy.errors import FilterRefusedError
 from rocketpy.message import Message
 from rocketpy.results import ConsumeFromWhere
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
 from tests.system.consuming import Recorder, World, wait_until, world
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -151,24 +158,46 @@ async def test_widening_again_and_again_loses_nothing(autojump_clock: MockClock)
             assert max(count for body, count in got.bodies.items() if body != b"0") == 1
 
 
+class Widens:
+    """A hook that has another thread subscribe to more when the answer to a pull has come, before it is looked at."""
+
+    def __init__(self, consumer: Callable[[], PushConsumer], got: Recorder) -> None:
+        self.consumer = consumer
+        self.got = got
+        self.offsets: list[str] = []
+        """Where pulls that found something began."""
+
+    def before_request(self, address: str, command: RemotingCommand) -> None:
+        """Nothing."""
+
+    def after_answer(self, address: str, command: RemotingCommand, answer: RemotingCommand | None) -> None:
+        if command.code != RequestCode.PULL_MESSAGE or answer is None or answer.code != ResponseCode.SUCCESS:
+            return
+        self.offsets.append(command.ext_fields["queueOffset"])
+        if len(self.offsets) == 1:
+            wider = threading.Thread(
+                target=self.consumer().subscribe, args=("Orders", self.got), kwargs={"tags": "a || b"}
+            )
+            wider.start()
+            wider.join()
+
+
 async def test_an_answer_to_what_is_not_subscribed_any_more_is_not_taken(autojump_clock: MockClock) -> None:
+    """Another thread subscribes, and the loop hears of it later than of the answer to what was held."""
     async with world(queues=1) as w:
         got = Recorder()
-        consumer = w.consumer(consume_from_where=FIRST, **HELD)
-        consumer.subscribe("Orders", got, tags="a")
-        async with consumer:
-            await consumer.wait_assigned()
-            await trio.sleep(1)
-            running = consumer._running
-            (puller,) = [each for each in running.assignment if each.queue.topic == "Orders"]
-            # Another thread subscribes, and the loop hears of it later than of the answer to what was held.
-            held, running.in_loop = running.in_loop, lambda function: None
-            consumer.subscribe("Orders", got, tags="a || b")
-            await send(w, "b", tags="b")
-            await send(w, "a", tags="a")
-            await trio.sleep(0.5)
-            assert puller.process_queue.position == 0
-            running.in_loop = held
-            running.in_loop(running.subscriptions_changed)
-            await got.wait_count(2)
-            assert set(got.bodies) == {b"a", b"b"}
+        hook = Widens(lambda: consumer, got)
+        client = MQClientInstance(
+            namesrv=w.cluster.name_server_addresses, network=w.cluster.network, instance_name="shared", hooks=[hook]
+        )
+        async with client:
+            consumer = PushConsumer("billing", client=client, consume_from_where=FIRST, **HELD)
+            consumer.subscribe("Orders", got, tags="a")
+            async with consumer:
+                await consumer.wait_assigned()
+                await trio.sleep(1)  # a pull is held now
+                await send(w, "b", tags="b")
+                await send(w, "a", tags="a")
+                await got.wait_count(2)
+                assert set(got.bodies) == {b"a", b"b"}
+                assert hook.offsets[:2] == ["0", "0"]

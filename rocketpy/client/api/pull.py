@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.client.api.call import call, header_of, request
-from rocketpy.errors import BrokerError, RequestTimeoutError
+from rocketpy.errors import BrokerError, FilterRefusedError, RequestTimeoutError
 from rocketpy.message import PropertyName
 from rocketpy.results import PullResult, PullStatus
+from rocketpy.wire.bodies.subscription import is_tag_type
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.fast_answer import PullAnswer, scan_pull_answer
@@ -34,6 +35,9 @@ _STATUS: dict[int, PullStatus] = {
 }
 
 
+_BOUNDS = encode_properties({PropertyName.MIN_OFFSET: "%d", PropertyName.MAX_OFFSET: "%d"}).encode()
+
+
 async def pull_message(
     pool: ConnectionPool,
     address: str,
@@ -51,24 +55,32 @@ async def pull_message(
         lite: whether to send a lite pull.
 
     Raises:
-        BrokerError: the broker refuses.
+        BrokerError: the broker refuses; FilterRefusedError if the header has an SQL expression that is wrong.
         MessageDecodeError: a record is damaged; its `decoded` holds the messages before it.
         TransportError, RequestTimeoutError: it does not answer.
     """
     command = request(RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE, header)
     answer = await call(pool, address, command, timeout=timeout)
-    return pull_result(answer, address, broker_name)
+    return pull_result(answer, address, broker_name, header)
 
 
-def pull_result(answer: RemotingCommand, address: str, broker_name: str) -> PullResult:
+def pull_result(answer: RemotingCommand, address: str, broker_name: str, asked: PullMessageRequestHeader) -> PullResult:
     """Decode the answer to a pull.
 
     Raises:
-        BrokerError: the broker refuses.
+        BrokerError: the broker refuses; FilterRefusedError if it was asked for an SQL expression that is wrong.
         RemoteProtocolError: the answer is not usable; MessageDecodeError if a message is damaged.
     """
     status = _STATUS.get(answer.code)
     if status is None:
+        if answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED and not is_tag_type(asked.expression_type):
+            raise FilterRefusedError(
+                answer.code,
+                answer.remark or "",
+                address=address,
+                topic=asked.topic,
+                expression=asked.subscription or "",
+            )
         raise BrokerError.for_code(answer.code, answer.remark, address=address, doing="a pull")
     header = header_of(PullMessageResponseHeader, answer, address)
     bounds = header.suggest_which_broker_id, header.next_begin_offset, header.min_offset, header.max_offset
@@ -80,8 +92,7 @@ def _result(status: PullStatus, answer: PullAnswer, body: bytes, broker_name: st
     messages: list[MessageExt] = []
     if status is PullStatus.FOUND:
         # Every message gets the offsets of its queue as properties, from which consumers see how far they are behind.
-        told = {PropertyName.MIN_OFFSET: str(lowest), PropertyName.MAX_OFFSET: str(highest)}
-        messages = decode_messages(body, broker_name=broker_name, more_properties=encode_properties(told).encode())
+        messages = decode_messages(body, broker_name=broker_name, more_properties=_BOUNDS % (lowest, highest))
     return PullResult(
         status=status,
         next_begin_offset=following,
@@ -127,7 +138,7 @@ class PullForm:
             return _result(PullStatus.FOUND, found, reply.body, self._broker_name)
         answer = connection.decode_answer(reply)
         if answer.code != ResponseCode.GO_AWAY:
-            return pull_result(answer, address, self._broker_name)
+            return pull_result(answer, address, self._broker_name, self._header)
         pool.retire(connection)
         left = max(0.001, deadline - trio.current_time())
         return await self._ask_in_full(pool, address, offset, sys_flag, commit_offset, left)
@@ -138,7 +149,7 @@ class PullForm:
         own = {"queueOffset": str(offset), "sysFlag": str(sys_flag), "commitOffset": str(commit_offset)}
         command = RemotingCommand(self._code, {**self._header.to_ext(), **own})
         answer = await call(pool, address, command, timeout=timeout)
-        return pull_result(answer, address, self._broker_name)
+        return pull_result(answer, address, self._broker_name, self._header)
 
     def _template(self, connection: Connection) -> PullTemplate:
         kind = connection.serialize_type

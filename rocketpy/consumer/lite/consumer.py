@@ -25,7 +25,7 @@ from rocketpy.consumer.lite.status import (
     statistics,
 )
 from rocketpy.consumer.queue_watch import QueuesFunction, QueueWatch
-from rocketpy.consumer.start_checks import check_filters, check_name_servers, wait_shared_out
+from rocketpy.consumer.start_checks import check_filters, check_heartbeats, check_name_servers, wait_shared_out
 from rocketpy.consumer.user_calls import AsyncCaller, UserCalls, call_in_this_loop
 from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError
 from rocketpy.logs import Seldom, get_logger
@@ -105,7 +105,7 @@ class LitePullConsumer(Positions):
 
     def __repr__(self) -> str:
         """Short form for logs."""
-        return f"<LitePullConsumer {self.config.group} {self._lifecycle.state.value}>"
+        return f"<LitePullConsumer {self.config.group} {self._lifecycle.shown.value}>"
 
     def _make_again(self, *, crossed_fork: bool) -> None:
         selection, watch = self._selection, self._watch
@@ -133,6 +133,7 @@ class LitePullConsumer(Positions):
         running.start_services()
         running.start_service(self._watch_queues)
         await wait_shared_out(running.rebalance, self.config, deadline)
+        check_heartbeats(self.client, self.config.group, running.rebalance.told)
 
     async def _watch_queues(self) -> None:
         await self._watch.run(self.client.routes, self._check_running().calls)
@@ -423,16 +424,16 @@ class LitePullConsumer(Positions):
         return self.config.group
 
     def status(self) -> LitePullConsumerStatus:
-        """The current state: topics, queues, the messages held from them, and errors."""
-        running = self._running
+        """The current state: topics, queues, the messages held from them, and errors; closed in the child of a fork."""
+        running = self._shown
         return LitePullConsumerStatus(
-            state=self._lifecycle.state.value,
+            state=self._lifecycle.shown.value,
             client_id=self.client.client_id,
             group=self.config.group,
             topics=self._selection.topics,
             balanced=running is not None and running.rebalance.balanced,
             queues=queue_statuses(running),
-            errors={} if running is None else running.rebalance.errors | running.rebalance.filters.refused,
+            errors={} if running is None else running.rebalance.problems(),
             crash=self._crash,
         )
 

@@ -116,6 +116,7 @@ class RunningLitePull(Background):
         self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets), self.hooks)
         self.cache.assignment = self.assignment
         self.rebalance = LiteRebalance(client, config, selection, self.assignment, calls)
+        self.parts.filters = self.rebalance.filters
         self.membership = Membership(client, config, selection)
         self.driven = DrivenLitePull(client, config, selection, self, nursery=lambda: self._nursery)
 

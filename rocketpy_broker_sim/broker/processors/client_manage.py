@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rocketpy.errors import ConfigError
+from rocketpy.errors import BrokerError, ConfigError
 from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
 from rocketpy.wire.bodies.subscription import SQL92, SubscriptionData
 from rocketpy.wire.codes import ResponseCode
@@ -15,7 +16,7 @@ from rocketpy.wire.headers.group import UnregisterClientRequestHeader
 from rocketpy.wire.limits import REQUEST_LIMITS, SMALL_REQUEST_LIMITS
 from rocketpy.wire.names import is_valid_group, is_valid_stored_topic, retry_topic
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
-from rocketpy_broker_sim.broker.filtering import check_bounds, no_property_filter, unknown_type
+from rocketpy_broker_sim.broker.filtering import check_bounds, cut, no_property_filter, unknown_type
 from rocketpy_broker_sim.broker.processors.checks import check_client_id, invalid
 from rocketpy_broker_sim.broker.replies import without_body
 from rocketpy_broker_sim.broker.tables.clients import ClientChannel
@@ -43,6 +44,12 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     A sliced processor: a heartbeat that waits when its connection closes is never begun, and one that is under way goes
     no further, so that no member stays behind whose connection is gone. One that makes a retry topic is answered once
     the name servers have heard of that: a client looks for it next, and again after half a minute only.
+
+    What cannot be taken in is left out, and the answer says so once the rest is noted: one subscription must not cost
+    a client all of its groups.
+
+    Raises:
+        BrokerError: the first reason why something was left out.
     """
     data = yield from HeartbeatData.decode_steps(request.body, limits=REQUEST_LIMITS)
     _check_client(broker.config, data)
@@ -50,11 +57,16 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     changed = False
     pending = _Pending(partial(connection.send_answer, without_body(request)))
     for consumer in data.consumer_data_set:
-        changed = (yield from _consumer(broker, client, data, consumer, pending)) or changed
+        try:
+            changed = (yield from _consumer(broker, client, data, consumer, pending)) or changed
+        except BrokerError as error:
+            pending.refuse(error)
     for producer in data.producer_data_set:
         if is_valid_group(producer.group_name):
             broker.producers.register(producer.group_name, client)
         yield
+    if pending.refusal is not None:
+        raise pending.refusal
     # The first version of the heartbeat sends everything each time, so a client that speaks it may as well.
     is_first_version = data.heartbeat_fingerprint == 0
     fields = {_SUPPORTS_V2: "true", _SUBSCRIPTIONS_CHANGED: "true" if is_first_version or changed else "false"}
@@ -62,12 +74,21 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
 
 
 class _Pending:
-    """What the answer to a heartbeat waits for: topics that the name servers hear of, and expressions."""
+    """What the answer to a heartbeat waits for: topics that the name servers hear of, and expressions.
+
+    Attributes:
+        refusal: Why something was left out, the first reason of several; it is not waited with.
+    """
 
     def __init__(self, send: Callable[[RemotingCommand], object]) -> None:
         self._send = send
         self._missing = 0
         self._late: RemotingCommand | None = None
+        self.refusal: BrokerError | None = None
+
+    def refuse(self, error: BrokerError) -> None:
+        """Something is left out."""
+        self.refusal = self.refusal or error
 
     def add(self, count: int) -> None:
         """Wait for so many more."""
@@ -110,9 +131,12 @@ def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
 def _consumer(
     broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData, pending: _Pending
 ) -> Generator[None, None, bool]:
-    """Take in one consumer group, and note in `pending` what the answer has to wait for.
+    """Take in one consumer group, and note in `pending` what the answer has to wait for and what is left out.
 
     Returns whether the client should send its subscriptions again.
+
+    Raises:
+        BrokerError: the client cannot be a member of the group.
     """
     name = consumer.group_name
     if broker.config.reject_pull_consumer_enable and consumer.consume_type is ConsumeType.CONSUME_ACTIVELY:
@@ -120,7 +144,7 @@ def _consumer(
     group = broker.groups.find(name) if is_valid_group(name) else None
     if group is None:
         return False
-    order = yield from _check_subscriptions(broker, consumer)
+    subscriptions, order = yield from _acceptable(broker, consumer, pending)
     fingerprint = data.heartbeat_fingerprint
     retry = retry_topic(name)
     is_new = retry not in broker.topics
@@ -142,17 +166,24 @@ def _consumer(
     broker.consumers.register(
         name,
         client,
-        consumer,
+        _kept(consumer, subscriptions),
         notify=group.notify_consumer_ids_changed_enable,
         with_subscriptions=with_subscriptions,
     )
     if with_subscriptions:
         is_current = partial(_is_current, broker, name)
-        pending.add(broker.filters.register(name, consumer.subscription_data_set, is_current, pending.done))
+        pending.add(broker.filters.register(name, subscriptions, is_current, pending.done))
     changed = broker.consumers.fingerprint_changed(name, fingerprint)
     yield
     # A broker that was restarted does not know the subscriptions which the heartbeat leaves out.
     return bool(fingerprint) and (changed or (data.without_sub and not known))
+
+
+def _kept(consumer: ConsumerData, subscriptions: list[SubscriptionData]) -> ConsumerData:
+    """What is kept of a consumer with these of its subscriptions."""
+    kept = copy(consumer)
+    kept.subscription_data_set = [cut(each) for each in subscriptions]
+    return kept
 
 
 def _is_current(broker: ClientView, group: str, wanted: SubscriptionData) -> bool:
@@ -163,24 +194,42 @@ def _is_current(broker: ClientView, group: str, wanted: SubscriptionData) -> boo
     return current.sub_string == wanted.sub_string and current.expression_type == wanted.expression_type
 
 
-def _check_subscriptions(broker: ClientView, consumer: ConsumerData) -> Generator[None, None, bool]:
-    """Refuse names that no topic has, and expressions without bounds. Returns whether a topic is one in order.
+def _acceptable(
+    broker: ClientView, consumer: ConsumerData, pending: _Pending
+) -> Generator[None, None, tuple[list[SubscriptionData], bool]]:
+    """The subscriptions of a group to topics that may exist, by tags within bounds. Notes why others are left out.
 
-    Raises:
-        BrokerError: one of the subscriptions is not acceptable.
+    An expression that is too long stays, as one that is wrong does: no messages are delivered by either.
+
+    Returns:
+        These subscriptions, and whether one of their topics is consumed in order.
     """
-    order = False
+    order, found = False, []
     for number, each in enumerate(consumer.subscription_data_set):
-        if not is_valid_stored_topic(each.topic):
-            raise invalid(f"the topic {each.topic[:127]!r} is blank, too long or has illegal characters")
         try:
-            check_bounds(each)
-        except ConfigError as exc:
-            raise invalid(str(exc)) from exc
-        order = order or broker.topics.is_order(each.topic)
+            _check_subscription(consumer.group_name, each)
+        except BrokerError as error:
+            pending.refuse(error)
+        else:
+            found.append(each)
+            order = order or broker.topics.is_order(each.topic)
         if number % 32 == 31:
             yield
-    return order
+    return found, order
+
+
+def _check_subscription(group: str, wanted: SubscriptionData) -> None:
+    """Refuse a name that no topic has, and tags without bounds.
+
+    Raises:
+        BrokerError: with what is wrong.
+    """
+    if not is_valid_stored_topic(wanted.topic):
+        raise invalid(f"the topic {wanted.topic[:127]!r} is blank, too long or has illegal characters")
+    try:
+        check_bounds(wanted)
+    except ConfigError as exc:
+        raise invalid(f"the group {group} does not subscribe to {wanted.topic}: {exc}") from exc
 
 
 def unregister_client(broker: ClientView, connection: Connection, request: RemotingCommand) -> RemotingCommand:

@@ -91,6 +91,41 @@ async def test_broken_heartbeats_are_answers(autojump_clock: MockClock) -> None:
         assert (await client.ask(RequestCode.HEART_BEAT, body=data.encode())).code == ResponseCode.INVALID_PARAMETER
 
 
+@pytest.mark.parametrize("wrong", ["tags", "topic"])
+async def test_what_a_heartbeat_cannot_have_is_left_out_and_the_rest_is_noted(
+    autojump_clock: MockClock, wrong: str
+) -> None:
+    async with broker_and_client() as (broker, client):
+        data = heartbeat("g", "T", "U")
+        data.consumer_data_set += heartbeat("other", "T").consumer_data_set
+        bad = data.consumer_data_set[0].subscription_data_set[0]
+        if wrong == "tags":
+            bad.tags_set = {str(number) for number in range(2049)}
+        else:
+            bad.topic = "a/b"
+        answer = await client.ask(RequestCode.HEART_BEAT, body=data.encode())
+        assert answer.code == ResponseCode.INVALID_PARAMETER
+        assert ("the group g does not subscribe to T: " if wrong == "tags" else "the topic 'a/b'") in answer.remark
+        consumers = broker.clients.consumers
+        assert consumers.client_ids("g") == consumers.client_ids("other") == ["c1"]
+        assert [*consumers.group("g").subscriptions] == ["U"]
+        assert [*consumers.group("other").subscriptions] == ["T"]
+        assert broker.clients.producers.groups() == ["p"]
+
+
+async def test_a_group_that_is_full_costs_a_client_no_other_group(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with broker_and_client(network, max_clients_per_group=1) as (broker, one):
+        await one.heartbeat("full", "T", client_id="c1")
+        async with client_of(network, broker.address) as two:
+            data = heartbeat("full", "T", client_id="c2")
+            data.consumer_data_set += heartbeat("g", "T").consumer_data_set
+            answer = await two.ask(RequestCode.HEART_BEAT, body=data.encode())
+            assert (answer.code, "raise maxClientsPerGroup" in answer.remark) == (ResponseCode.SYSTEM_ERROR, True)
+            assert broker.clients.consumers.client_ids("full") == ["c1"]
+            assert broker.clients.consumers.client_ids("g") == ["c2"]
+
+
 @pytest.mark.parametrize(("kind", "code"), [("TAG", 0), ("SQL92", ResponseCode.SYSTEM_ERROR)])
 async def test_a_client_may_ask_whether_its_filter_is_known(autojump_clock: MockClock, kind: str, code: int) -> None:
     async with broker_and_client() as (_, client):

@@ -58,10 +58,12 @@ def test_an_arrival_is_asked_in_both_phases(wanted: MessageFilter, *, expected: 
 
 
 def test_expressions_have_bounds() -> None:
-    with pytest.raises(ConfigError, match="characters"):
-        bounded_subscription("T", "a" * 4097, "TAG")
+    assert bounded_subscription("T", "a" * 32_768, "TAG").tags_set == {"a" * 32_768}
+    with pytest.raises(ConfigError, match="at most 32768 characters, that for 'T' has 32769: use fewer tags"):
+        bounded_subscription("T", "a" * 32_769, "TAG")
+    assert len(bounded_subscription("T", "||".join(map(str, range(2048))), "TAG").code_set) == 2048
+    with pytest.raises(ConfigError, match="at most 2048 tags, that for 'T' names 2049: use fewer tags"):
+        bounded_subscription("T", "||".join(map(str, range(2049))), "TAG")
     with pytest.raises(ConfigError, match="tags"):
-        bounded_subscription("T", "||".join(map(str, range(257))), "TAG")
-    with pytest.raises(ConfigError, match="tags"):
-        check_bounds(SubscriptionData(topic="T", sub_string="a", code_set=set(range(257))))
-    check_bounds(SubscriptionData(topic="T", sub_string="a = 1", expression_type="SQL92", code_set=set(range(257))))
+        check_bounds(SubscriptionData(topic="T", sub_string="a", code_set=set(range(2049))))
+    check_bounds(SubscriptionData(topic="T", sub_string="a = 1", expression_type="SQL92", code_set=set(range(2049))))

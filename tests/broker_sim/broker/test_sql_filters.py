@@ -66,6 +66,20 @@ async def test_F5_a_pull_gives_what_the_registered_expression_wants(autojump_clo
         assert answer.ext_fields["nextBeginOffset"] == "10"
 
 
+async def test_an_expression_that_is_too_long_is_one_that_is_wrong(autojump_clock: MockClock) -> None:
+    async with broker_and_client(**ON) as (broker, client):
+        await send(client, "1", a="1")
+        answers = []
+        for version, text in enumerate(("a >", "a > 1 or " * 4000 + "a > 1", "a > 1 or " * 9000)):
+            await subscribe(client, text, version=version)
+            pull = await client.pull(sys_flag=0, sub_version=version)
+            answers.append((pull.code, pull.remark))
+            assert broker.clients.consumers.client_ids("g") == ["c1"]
+            assert broker.clients.consumers.subscription("g", "T").sub_string == text[:65_536]
+        assert answers[0] == answers[1] == answers[2]
+        assert answers[0][0] == ResponseCode.FILTER_DATA_NOT_EXIST
+
+
 async def test_F5_a_pull_may_bring_its_own_expression(autojump_clock: MockClock) -> None:
     async with broker_and_client(**ON) as (_, client):
         for number in range(3):

@@ -8,12 +8,13 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BooleanSupplier;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
- * Polls --topic (--tags) in --group until the end of standard input and prints a "message" line for each message.
+ * Polls --topic (--tags or --sql) in --group until the end of standard input and prints a "message" line for each message.
  *
  * With --assign true it takes all queues of the topic, otherwise its share. A "ready" line follows the first assignment,
  * an "assigned" line every change of it.
@@ -58,7 +59,10 @@ public final class LitePullConsumer {
         consumer.setHeartbeatBrokerInterval(1_000);
         consumer.setPollNameServerInterval(1_000);
         boolean assigns = options.flag("assign");
-        if (!assigns) {
+        String sql = options.text("sql", null);
+        if (sql != null) {
+            consumer.subscribe(topic, MessageSelector.bySql(sql));
+        } else if (!assigns) {
             consumer.subscribe(topic, options.text("tags", "*"));
         }
         consumer.start();

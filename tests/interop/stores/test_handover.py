@@ -5,8 +5,11 @@ Everybody has to find what was there before, byte for byte, under the same offse
 
 from __future__ import annotations
 
+import json
+import time
 from collections import Counter
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.interop
 
 NAME = "broker-handed"
+FILTERS = {"filtering": "TAGS = 'red'"}
 TAGGED, TAGS = [(ORDERS, 1), (BILLS, 0)], ["red", "größe"]
 EXTENDED = {
     "enablePropertyFilter": True,
@@ -45,7 +49,7 @@ def filtering(namesrv: str) -> Iterator[None]:
     """A group takes a part of the orders by SQL92, so that their units get bit maps; those of the bills get none."""
     probe.wait_route(namesrv, ORDERS)
     consumer = rocketpy.sync.PushConsumer("filtering", namesrv=namesrv)
-    consumer.subscribe(ORDERS, lambda message: None, sql="TAGS = 'red'")
+    consumer.subscribe(ORDERS, lambda message: None, sql=FILTERS["filtering"])
     with consumer:
         consumer.wait_assigned(handover.WITHIN)
         yield
@@ -167,6 +171,17 @@ class Stays:
             indexed = [position for position in positions if position >= self.indexed_from]
             assert [position for position in found if position >= self.indexed_from] == indexed, key
 
+    def filters(self) -> dict[str, str]:
+        """By group, the expressions for the orders in the file that the last holder has written."""
+        table = json.loads((self.store / "config" / "consumerFilter.json").read_bytes())["filterDataByTopic"]
+        groups = table.get(ORDERS, {"groupFilterData": {}})["groupFilterData"]
+        return {group: data["expression"] for group, data in groups.items()}
+
+    def written_since(self, ended: float) -> dict[str, str] | None:
+        """The same once the holder has written the file, since the one before it ended; it writes what it has read."""
+        file = self.store / "config" / "consumerFilter.json"
+        return self.filters() if file.stat().st_mtime > ended else None
+
     def has_file_ahead(self) -> bool:
         """Whether the last file of the log is one that was made before it is needed."""
         last = max((self.store / "commitlog").iterdir())
@@ -203,10 +218,14 @@ def test_a_store_born_here(apache: Apache, our_servers: Cluster, tmp_path: Path)
     extended = {path.parts[-3] for path in (stays.store / "consumequeue_ext").glob("*/*/*")}
     assert extended == {ORDERS}
     assert b"__CRC32#" in (stays.store / "commitlog" / f"{0:020d}").read_bytes()
+    assert stays.filters() == FILTERS
+    ended = time.time()
     with stays.stay(stays.theirs(), "two", kill=True):
-        pass
+        look = partial(stays.written_since, ended)
+        assert probe.eventually(look, "file of filters", handover.WITHIN) == FILTERS
     with stays.stay(stays.ours(), "three", kill=False):
         pass
+    assert stays.filters() == FILTERS
     with stays.stay(stays.theirs(), "four", kill=True):
         pass
 

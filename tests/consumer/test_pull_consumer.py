@@ -1,0 +1,72 @@
+"""A pull consumer pulls from the master, or from the replica that the last answer has suggested."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from trio.testing import MockClock
+
+from rocketpy.consumer import PullConsumer
+from rocketpy.errors import BrokerError
+from rocketpy.message import MessageQueue
+from rocketpy.wire.bodies.route import BrokerData, QueueData, TopicRouteData
+from rocketpy.wire.codes import ResponseCode
+from tests.consumer.brokers import PullBroker, Step, world
+from tests.consumer.helpers import record
+
+ONE, TWO = MessageQueue("Orders", "broker-a", 0), MessageQueue("Orders", "broker-a", 1)
+
+
+def suggests(broker: PullBroker, broker_id: int) -> Step:
+    """A step that answers with one message, and suggests a broker."""
+    return lambda request, header: broker.answer_pull(
+        request, 0, header.queue_offset + 1, record(header.queue_offset), broker_id
+    )
+
+
+@asynccontextmanager
+async def two_brokers() -> AsyncIterator[tuple[PullConsumer, PullBroker, PullBroker]]:
+    """A pull consumer, and a master and its replica, which suggest themselves."""
+    async with world("broker-a", "broker-b") as w:
+        master, replica = w.brokers
+        addresses = BrokerData(broker_name="broker-a", broker_addrs={0: master.address, 1: replica.address})
+        queues = QueueData(broker_name="broker-a", read_queue_nums=2, write_queue_nums=2, perm=6)
+        w.set_route("Orders", TopicRouteData(broker_datas=[addresses], queue_datas=[queues]))
+        master.script = [suggests(master, 0) for _ in range(20)]
+        replica.script = [suggests(replica, 1) for _ in range(20)]
+        async with PullConsumer("audit", namesrv=w.name_server.address, network=w.network) as consumer:
+            yield consumer, master, replica
+
+
+async def test_a_pull_goes_to_the_broker_that_the_last_answer_for_this_queue_suggested(
+    autojump_clock: MockClock,
+) -> None:
+    async with two_brokers() as (consumer, master, replica):
+        await consumer.pull(ONE, 0)
+        master.script[0] = suggests(master, 1)
+        result = await consumer.pull(ONE, 1)
+        assert result.suggested_broker_id == 1
+        await consumer.pull(ONE, 2)
+        await consumer.pull_block_if_not_found(ONE, 3)
+        await consumer.pull(TWO, 0)
+        assert [(pull.queue_id, pull.queue_offset) for pull in master.pulls] == [(0, 0), (0, 1), (1, 0)]
+        assert [pull.queue_offset for pull in replica.pulls] == [2, 3]
+        replica.script[0] = suggests(replica, 0)
+        for offset in (4, 5):
+            await consumer.pull(ONE, offset)
+        assert [pull.queue_offset for pull in replica.pulls] == [2, 3, 4]
+        assert master.pulls[-1].queue_offset == 5
+
+
+async def test_after_a_failed_pull_from_a_replica_the_master_is_asked(autojump_clock: MockClock) -> None:
+    async with two_brokers() as (consumer, master, replica):
+        master.script[0] = suggests(master, 1)
+        replica.script[0] = ResponseCode.SYSTEM_ERROR
+        await consumer.pull(ONE, 0)
+        with pytest.raises(BrokerError):
+            await consumer.pull(ONE, 1)
+        await consumer.pull(ONE, 1)
+        assert [pull.queue_offset for pull in master.pulls] == [0, 1]
+        assert [pull.queue_offset for pull in replica.pulls] == [1]
