@@ -13,7 +13,9 @@ from rocketpy._version import __version__
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.meter import SendFigures
     from rocketpy.client.selection import by_hash, by_random
+    from rocketpy.client.statistics import ClientStatistics, PeerStatistics
     from rocketpy.config import (
         ClientConfig,
         LatencyTable,
@@ -84,10 +86,12 @@ if TYPE_CHECKING:
         TopicNotWritableError,
         TransportError,
     )
+    from rocketpy.histogram import Latency
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.message.reply import create_reply_message
     from rocketpy.producer import Producer, TransactionProducer
     from rocketpy.producer.checks import ChecksStatistics
+    from rocketpy.producer.statistics import BrokerSends, ProducerStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
@@ -113,10 +117,12 @@ __all__ = [
     "AllocateMachineRoomNearby",
     "AllocateRequest",
     "BrokerError",
+    "BrokerSends",
     "BrokerUnreachableError",
     "ChecksStatistics",
     "ClientClosedError",
     "ClientConfig",
+    "ClientStatistics",
     "ConfigError",
     "ConnectError",
     "ConnectionLostError",
@@ -127,6 +133,7 @@ __all__ = [
     "FlowControlError",
     "IllegalOperationError",
     "InvalidParameterError",
+    "Latency",
     "LatencyTable",
     "LitePullConsumer",
     "LitePullConsumerConfig",
@@ -149,8 +156,10 @@ __all__ = [
     "OffsetOutOfRangeError",
     "OffsetStorage",
     "OffsetStoreError",
+    "PeerStatistics",
     "Producer",
     "ProducerConfig",
+    "ProducerStatistics",
     "ProtocolError",
     "PullConsumer",
     "PullConsumerConfig",
@@ -174,6 +183,7 @@ __all__ = [
     "RowError",
     "SendAttempt",
     "SendError",
+    "SendFigures",
     "SendManyError",
     "SendManyResult",
     "SendResult",
@@ -204,6 +214,16 @@ __all__ = [
 ]
 
 _HOMES = {
+    "rocketpy.client.meter": ("SendFigures",),
+    "rocketpy.client.statistics": (
+        "ClientStatistics",
+        "PeerStatistics",
+    ),
+    "rocketpy.histogram": ("Latency",),
+    "rocketpy.producer.statistics": (
+        "BrokerSends",
+        "ProducerStatistics",
+    ),
     "rocketpy.client.instance": ("MQClientInstance",),
     "rocketpy.client.selection": ("by_hash", "by_random"),
     "rocketpy.config": (

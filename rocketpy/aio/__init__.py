@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from rocketpy.aio.producer import Producer
     from rocketpy.aio.pull_consumer import PullConsumer
     from rocketpy.aio.transactions import TransactionProducer
+    from rocketpy.client.meter import SendFigures
+    from rocketpy.client.statistics import ClientStatistics, PeerStatistics
     from rocketpy.config import (
         ClientConfig,
         LatencyTable,
@@ -42,9 +44,11 @@ if TYPE_CHECKING:
         AllocateMachineRoomNearby,
         AllocateRequest,
     )
+    from rocketpy.histogram import Latency
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.message.reply import create_reply_message
     from rocketpy.producer.checks import ChecksStatistics
+    from rocketpy.producer.statistics import BrokerSends, ProducerStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
@@ -68,11 +72,14 @@ __all__ = [
     "AllocateConsistentHash",
     "AllocateMachineRoomNearby",
     "AllocateRequest",
+    "BrokerSends",
     "ChecksStatistics",
     "ClientConfig",
+    "ClientStatistics",
     "ConsumeFromWhere",
     "ConsumeResult",
     "DeadLetterReplay",
+    "Latency",
     "LatencyTable",
     "LitePullConsumer",
     "LitePullConsumerConfig",
@@ -87,8 +94,10 @@ __all__ = [
     "MessageModel",
     "MessageQueue",
     "OffsetStorage",
+    "PeerStatistics",
     "Producer",
     "ProducerConfig",
+    "ProducerStatistics",
     "PullConsumer",
     "PullConsumerConfig",
     "PullResult",
@@ -99,6 +108,7 @@ __all__ = [
     "PushConsumerStatus",
     "QueueStatus",
     "RetryLater",
+    "SendFigures",
     "SendManyResult",
     "SendResult",
     "SendStatus",

@@ -49,12 +49,15 @@ class LoopSends:
 
     Args:
         bridge: To the loop that uses it.
+
+    Attributes:
+        under_way: Sends that have begun and not ended.
     """
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
         self._taken = 0
-        self._under_way = 0
+        self.under_way = 0
         self._waiting: list[asyncio.Future[None]] = []
 
     async def send(
@@ -83,7 +86,7 @@ class LoopSends:
             if not await self._wait_eased(deadline - outside.core.clock()):
                 raise no_room(message.topic, seconds, most)
         self._taken += size
-        self._under_way += 1
+        self.under_way += 1
         try:
             accumulator.drop_in(entry)
             outcome = await sender.future
@@ -92,7 +95,7 @@ class LoopSends:
             raise
         finally:
             self._taken -= size
-            self._under_way -= 1
+            self.under_way -= 1
             self._wake_all()
             del sender, entry
         if isinstance(outcome, BaseException):
@@ -104,7 +107,7 @@ class LoopSends:
 
     async def wait_idle(self) -> None:
         """Wait until no send is under way."""
-        while self._under_way:
+        while self.under_way:
             await self._wait_eased(None)
 
     async def _wait_eased(self, seconds: float | None) -> bool:

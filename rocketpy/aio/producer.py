@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.producer.outside import Terms
+    from rocketpy.producer.statistics import ProducerStatistics
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
 
@@ -69,6 +70,11 @@ class Producer(Lifetime[TrioProducer]):
     def is_open(self) -> bool:
         """Whether it may be used, in this process."""
         return self._inner.is_open
+
+    def statistics(self) -> ProducerStatistics:
+        """What has become of its sends. See `rocketpy.Producer.statistics`."""
+        inner = self._inner
+        return inner.statistics_with(self._direct.under_way + self._company.under_way + inner.under_way_inside)
 
     async def start(self) -> None:
         """Open it, for the running loop; the same as entering it with `async with`.

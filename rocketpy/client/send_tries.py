@@ -62,6 +62,7 @@ class Sending:
 
     def note(self, broker_name: str, address: str | None, error: RocketMQError, started: float) -> None:
         """Keep what a try came to."""
+        self.core.meter.note_failed_try(self.outgoing, broker_name)
         self.attempts.append(self.core.failed(broker_name, address, error, started))
 
     def stay_at(self, queue: MessageQueue) -> None:
@@ -85,8 +86,17 @@ class Sending:
         """
         for attempt in reversed(self.attempts):
             if isinstance(attempt.error, NotStoredOkError):
-                return attempt.error.result
+                return self.weak(attempt.error, attempt.broker_name)
         raise self.verdict()
+
+    def weak(self, error: NotStoredOkError, broker_name: str) -> SendResult:
+        """The message is stored, if not as safely as asked, and no other try follows."""
+        self.core.meter.note_unmeasured(self.outgoing, broker_name)
+        return error.result
+
+    def gave_up(self) -> None:
+        """The send has failed: no other try follows."""
+        self.core.meter.note_failed(self.outgoing, self.attempts[-1].broker_name if self.attempts else "")
 
     def verdict(self) -> RocketMQError:
         """The error of a send whose tries all failed."""
@@ -109,7 +119,8 @@ class Sending:
         if then is not None:
             return await self.go_on(then)
         if isinstance(error, NotStoredOkError):
-            return error.result
+            return self.weak(error, attempt.broker_name)
+        self.gave_up()
         raise error
 
     async def go_on(self, then: Then | None = None) -> SendResult:
@@ -121,6 +132,13 @@ class Sending:
         Raises:
             RocketMQError: it was not acknowledged.
         """
+        try:
+            return await self._go_on(then)
+        except RocketMQError:
+            self.gave_up()
+            raise
+
+    async def _go_on(self, then: Then | None) -> SendResult:
         try:
             with trio.fail_at(self.deadline) as self.scope:
                 return await self._try_again_and_again(then)
@@ -191,6 +209,8 @@ class Sending:
     def queue(self, info: TopicPublishInfo) -> MessageQueue:
         """Where the next try goes."""
         queue = self.core.choose(self.outgoing, info, self.choice, [each.broker_name for each in self.attempts])
+        if self.attempts:
+            self.core.meter.note_retry(self.outgoing, queue.broker_name)
         self.stay_at(queue)
         return queue
 

@@ -28,6 +28,7 @@ from rocketpy.producer.company import TaskSends
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
 from rocketpy.producer.requesting import Requesting
+from rocketpy.producer.statistics import Observed
 from rocketpy.services import open_services
 from rocketpy.wire.message_id import UniqueIds
 
@@ -44,7 +45,7 @@ __all__ = ["Producer"]
 logger = get_logger(__name__)
 
 
-class Producer(Requesting, Reopenable):
+class Producer(Requesting, Observed, Reopenable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.

@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rocketpy.client.meter import SendFigures
+    from rocketpy.client.statistics import ClientStatistics, PeerStatistics
     from rocketpy.config import (
         ClientConfig,
         LatencyTable,
@@ -35,9 +37,11 @@ if TYPE_CHECKING:
         AllocateMachineRoomNearby,
         AllocateRequest,
     )
+    from rocketpy.histogram import Latency
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.message.reply import create_reply_message
     from rocketpy.producer.checks import ChecksStatistics
+    from rocketpy.producer.statistics import BrokerSends, ProducerStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
@@ -68,11 +72,14 @@ __all__ = [
     "AllocateConsistentHash",
     "AllocateMachineRoomNearby",
     "AllocateRequest",
+    "BrokerSends",
     "ChecksStatistics",
     "ClientConfig",
+    "ClientStatistics",
     "ConsumeFromWhere",
     "ConsumeResult",
     "DeadLetterReplay",
+    "Latency",
     "LatencyTable",
     "LitePullConsumer",
     "LitePullConsumerConfig",
@@ -87,8 +94,10 @@ __all__ = [
     "MessageModel",
     "MessageQueue",
     "OffsetStorage",
+    "PeerStatistics",
     "Producer",
     "ProducerConfig",
+    "ProducerStatistics",
     "PullConsumer",
     "PullConsumerConfig",
     "PullResult",
@@ -99,6 +108,7 @@ __all__ = [
     "PushConsumerStatus",
     "QueueStatus",
     "RetryLater",
+    "SendFigures",
     "SendManyResult",
     "SendResult",
     "SendStatus",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.portal import Opened, Portal
     from rocketpy.producer.outside import Terms
+    from rocketpy.producer.statistics import ProducerStatistics
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
     from rocketpy.sync.client import MQClientInstance
@@ -85,6 +86,11 @@ class Producer(Lifetime[TrioProducer]):
     def is_open(self) -> bool:
         """Whether it may be used, in this process."""
         return self._inner.is_open
+
+    def statistics(self) -> ProducerStatistics:
+        """What has become of its sends. See `rocketpy.Producer.statistics`."""
+        inner = self._inner
+        return inner.statistics_with(self._direct.under_way + len(self._gate) + inner.under_way_inside)
 
     def start(self) -> None:
         """Open it; the same as entering it with `with`.

@@ -148,6 +148,7 @@ CALLS = {
     "Producer.queues": Call(lambda w: w.producer.queues("Orders")),
     "Producer.create_topic": Call(lambda w: w.producer.create_topic("Orders", queues=4)),
     "Producer.is_open, config": Call(lambda w: (w.producer.is_open, w.producer.config, repr(w.producer))),
+    "Producer.statistics": Call(lambda w: w.producer.statistics()),
     "Producer.start": Call(_started("Producer")),
     "Producer.start, a second time": Call(lambda w: w.start(w.producer), refused=True),
     "Producer.reopen": Call(lambda w: w.producer.reopen(), refused=True),
@@ -163,8 +164,13 @@ CALLS = {
     "TransactionProducer.send_in_transaction, async": Call(
         lambda w: w.transactions.send_in_transaction(one(), _committed_async), needs=_TRANSACTIONS
     ),
-    "TransactionProducer.check_statistics, is_open": Call(
-        lambda w: (w.transactions.check_statistics(), w.transactions.is_open, repr(w.transactions)),
+    "TransactionProducer.check_statistics, statistics, is_open": Call(
+        lambda w: (
+            w.transactions.check_statistics(),
+            w.transactions.statistics(),
+            w.transactions.is_open,
+            repr(w.transactions),
+        ),
         needs=_TRANSACTIONS,
     ),
     "TransactionProducer.start": Call(_started("TransactionProducer")),
@@ -263,6 +269,7 @@ CALLS = {
     "MQClientInstance.is_open, config, client_id": Call(
         lambda w: (w.client.is_open, w.client.config, w.client.client_id, repr(w.client))
     ),
+    "MQClientInstance.statistics": Call(lambda w: w.client.statistics()),
     "MQClientInstance.start": Call(_started("MQClientInstance")),
     "MQClientInstance.start, a second time": Call(lambda w: w.start(w.client), refused=True),
     "MQClientInstance.reopen": Call(lambda w: w.client.reopen(), refused=True),
@@ -273,25 +280,31 @@ CALLS = {
 _IN_ITS_BLOCK = "left by the end of its block, in the task that entered it"
 _FOR_SURFACES = "what the other two surfaces are built on"
 _OF_PRODUCERS = dict.fromkeys(
-    ("config", "create_topic", "queues", "send", "send_batch", "send_many", "send_oneway"), "a producer's, tried there"
+    ("config", "create_topic", "queues", "recall", "request", "send", "send_batch", "send_many", "send_oneway"),
+    "a producer's, tried there",
 )
 NOT_CALLS = {
     "trio": {
         "Producer": dict.fromkeys(
             (
+                "ask",
                 "check_open",
                 "checked_timeout",
                 "client_closing",
                 "ensure_route",
                 "on_route_changed",
                 "prepare_many",
+                "prepare_request",
                 "start_send",
+                "statistics_with",
+                "under_way_inside",
             ),
             _FOR_SURFACES,
         )
         | {"close": _IN_ITS_BLOCK},
         "TransactionProducer": dict.fromkeys(
             (
+                "ask",
                 "begin",
                 "check_open",
                 "checked_timeout",
@@ -302,8 +315,11 @@ NOT_CALLS = {
                 "note_untold",
                 "on_route_changed",
                 "prepare_many",
+                "prepare_request",
                 "start_send",
+                "statistics_with",
                 "tell",
+                "under_way_inside",
             ),
             _FOR_SURFACES,
         )
@@ -311,6 +327,7 @@ NOT_CALLS = {
         | {"close": _IN_ITS_BLOCK, "on_check": "called by what brokers ask", "topics": "called by the heartbeat"},
         "PushConsumer": {
             "adopt": _FOR_SURFACES,
+            "check_crash": _FOR_SURFACES,
             "check_may_commit": _FOR_SURFACES,
             "client_closing": "called by the client",
             "close": _IN_ITS_BLOCK,
@@ -324,6 +341,7 @@ NOT_CALLS = {
         "LitePullConsumer": {
             "acknowledge": _FOR_SURFACES,
             "check_assigned": _FOR_SURFACES,
+            "check_crash": _FOR_SURFACES,
             "check_may_commit": _FOR_SURFACES,
             "check_offsets": _FOR_SURFACES,
             "adopt": _FOR_SURFACES,
@@ -362,7 +380,7 @@ NOT_CALLS = {
     "asyncio": {"MQClientInstance": {"trio_client": _FOR_SURFACES}, "TransactionProducer": _OF_PRODUCERS},
     "blocking": {
         "MQClientInstance": {"trio_client": _FOR_SURFACES},
-        "TransactionProducer": _OF_PRODUCERS | {"send_soon": "a producer's, tried there"},
+        "TransactionProducer": _OF_PRODUCERS | dict.fromkeys(("request_soon", "send_soon"), "a producer's, tried there"),
     },
 }
 """Public names that no user calls, each with the reason."""
