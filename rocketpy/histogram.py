@@ -7,10 +7,9 @@ any thread may ask.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -21,7 +20,6 @@ _LEAST = 1e-5
 _PER_DOUBLING = 8
 _BOUNDS = tuple(_LEAST * 2.0 ** (number / _PER_DOUBLING) for number in range(_PER_DOUBLING * 27))
 """The highest duration in each bucket but the last one: from 10 µs to 20 minutes."""
-_bucket_of = partial(bisect_left, _BOUNDS)
 _SLICE = 10.0
 """Seconds counted together."""
 _SLICES = 6
@@ -63,11 +61,11 @@ class Histogram:
 
     def add(self, now: float, durations: Sequence[float]) -> None:
         """Count durations, in seconds, that were measured by `now`."""
-        self._count(now, map(_bucket_of, durations), len(durations), sum(durations), max(durations, default=0.0))
+        if durations:
+            ordered = sorted(durations)
+            self._count(now, _counted(ordered), len(ordered), sum(ordered), ordered[-1])
 
-    def _count(
-        self, now: float, buckets: Iterable[int] | Counter[int], count: int, seconds: float, longest: float
-    ) -> None:
+    def _count(self, now: float, buckets: Mapping[int, int], count: int, seconds: float, longest: float) -> None:
         number = now // _SLICE
         slices = self._slices
         if slices and slices[-1].number >= number:
@@ -77,14 +75,15 @@ class Histogram:
             slices.append(found)
             while slices[0].number < number - _SLICES:
                 del slices[0]
-        found.buckets.update(buckets)
+        for bucket, times in buckets.items():
+            found.buckets[bucket] += times
         found.count += count
         found.seconds += seconds
         found.longest = max(found.longest, longest)
 
     def add_equal(self, now: float, duration: float, times: int) -> None:
         """Count a duration, in seconds, so many times."""
-        self._count(now, Counter({_bucket_of(duration): times}), times, duration * times, duration)
+        self._count(now, {bisect_left(_BOUNDS, duration): times}, times, duration * times, duration)
 
     def latency(self, now: float) -> Latency:
         """What was measured in the last minute. From any thread."""
@@ -94,6 +93,17 @@ class Histogram:
         """What is young enough to be looked at."""
         first = now // _SLICE - _SLICES
         return [each for each in tuple(self._slices) if each.number >= first]
+
+
+def _counted(ordered: Sequence[float]) -> dict[int, int]:
+    """How many of these durations are in each bucket: a step for each bucket, which are few, and not for each one."""
+    found, at = {}, 0
+    while at < len(ordered):
+        bucket = bisect_left(_BOUNDS, ordered[at])
+        end = bisect_right(ordered, _BOUNDS[bucket], at) if bucket < len(_BOUNDS) else len(ordered)
+        found[bucket] = end - at
+        at = end
+    return found
 
 
 def latency_of(histograms: Iterable[Histogram], now: float) -> Latency:

@@ -380,7 +380,8 @@ NOT_CALLS = {
     "asyncio": {"MQClientInstance": {"trio_client": _FOR_SURFACES}, "TransactionProducer": _OF_PRODUCERS},
     "blocking": {
         "MQClientInstance": {"trio_client": _FOR_SURFACES},
-        "TransactionProducer": _OF_PRODUCERS | dict.fromkeys(("request_soon", "send_soon"), "a producer's, tried there"),
+        "TransactionProducer": _OF_PRODUCERS
+        | dict.fromkeys(("request_soon", "send_soon"), "a producer's, tried there"),
     },
 }
 """Public names that no user calls, each with the reason."""
