@@ -289,6 +289,7 @@ INTERNAL = {
     "Producer": {
         "ask", "check_open", "checked_timeout", "client_closing", "ensure_route", "on_route_changed", "prepare_many",
         "prepare_request", "start_send", "statistics_with", "under_way_inside",
+        "in_report", "of_surface",
     },
     "PushConsumer": {
         "adopt", "check_crash", "check_may_commit", "client_closing", "consumer_data", "driven", "in_listener",

@@ -136,6 +136,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         self.client.register_consumer(self.config.group, self)
         self._running = running
         running.start_services()
+        running.start_reports(self.config, self.statistics, running.calls)
         await wait_shared_out(running.rebalance, self.config, deadline)
 
     async def run_forever(self) -> None:

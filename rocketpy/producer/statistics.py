@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,8 +11,14 @@ from rocketpy.client.meter import SendFigures
 from rocketpy.client.statistics import in_flight
 
 if TYPE_CHECKING:
+    from weakref import WeakMethod
+
+    import trio
+
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.sending import SendCore
+    from rocketpy.config import ProducerConfig
+    from rocketpy.producer.local_half import AsyncCaller, CheckerCalls
     from rocketpy.producer.outside import Outside
 
 __all__ = ["BrokerSends", "Observed", "ProducerStatistics", "SendFigures"]
@@ -43,9 +49,14 @@ class Observed:
     """What a producer needs to tell its figures."""
 
     client: MQClientInstance
+    config: ProducerConfig
     outside: Outside
+    _async_caller: AsyncCaller | None
     _core: SendCore
+    _reporting: CheckerCalls | None = None
     _under_way: int
+    of_surface: WeakMethod[Callable[[], ProducerStatistics]] | None = None
+    """`statistics` of another surface, which knows more; weak, so that one that is forgotten can be told of."""
 
     def statistics(self) -> ProducerStatistics:
         """What has become of its sends. From any thread, and in every state."""
@@ -60,6 +71,27 @@ class Observed:
         }
         total = _fields(meter.total())
         return ProducerStatistics(**total, in_flight=under_way, brokers=brokers, topics=meter.by_topic())
+
+    def _begin_reports(self, nursery: trio.Nursery) -> Callable[[], Awaitable[None]]:
+        """Tell the user's function the statistics from now on; gives what ends that."""
+        from rocketpy.client.reports import Reports  # few producers report
+        from rocketpy.producer.local_half import CheckerCalls, call_in_this_loop
+
+        group = self.config.group
+        self._reporting = CheckerCalls(group, 1, self._async_caller or call_in_this_loop, what="statistics")
+        reports = Reports(f"producer {group}", self.config, self._all_figures, self._reporting)
+        nursery.start_soon(reports.run)
+        return reports.close
+
+    def _all_figures(self) -> ProducerStatistics:
+        """What `statistics` of the surface returns."""
+        of_surface = None if self.of_surface is None else self.of_surface()
+        return self.statistics() if of_surface is None else of_surface()
+
+    @property
+    def in_report(self) -> bool:
+        """Whether the code that runs was called by `on_statistics`, which closing waits for."""
+        return self._reporting is not None and self._reporting.is_here
 
     @property
     def under_way_inside(self) -> int:

@@ -194,3 +194,36 @@ def test_more_topics_than_are_counted_apart_are_in_the_sums():
         meter.cell(f"T{number}", "b").samples.append((1.0, 0.001, 10, 1))
     assert meter.total().sent == MOST_CELLS + 10
     assert len(meter.by_topic()) == MOST_CELLS
+
+
+# --- on_statistics ---------------------------------------------------------------------------------------
+
+
+async def test_a_function_that_hangs_is_called_once_and_closing_waits_only_so_long(autojump_clock, opened):
+    told = []
+
+    async def hang(statistics):
+        told.append(statistics)
+        await trio.sleep_forever()
+
+    async with opened(SendBroker(), on_statistics=hang, statistics_interval=1.0, close_timeout=2.0) as (producer, _):
+        await trio.sleep(10)
+        await producer.send(message())
+        closing = trio.current_time()
+    assert len(told) == 1
+    assert trio.current_time() - closing == pytest.approx(2.0, abs=0.1)
+
+
+async def test_closing_waits_for_a_call_that_is_under_way(autojump_clock, opened):
+    ended = []
+
+    async def slow(statistics):
+        await trio.sleep(1.5)
+        ended.append(statistics)
+
+    async with opened(SendBroker(), on_statistics=slow, statistics_interval=1.0) as (producer, _):
+        assert producer.config.close_timeout > 1.5
+        await trio.sleep(1.1)
+    assert len(ended) == 1
+    await trio.sleep(10)
+    assert len(ended) == 1
