@@ -326,6 +326,8 @@ class ConnectionPool:
         nursery.start_soon(connection.run)
         if peer.failures:
             _logger.info("connected to %s, after %s", peer.address, counted(peer.failures, "failure"))
+        else:
+            _logger.info("connected to %s", peer.address)
         peer.connection = connection
         peer.error = None
         peer.since = trio.current_time()
@@ -346,7 +348,7 @@ class ConnectionPool:
             lost.__cause__ = connection.error
             self._note_failure(peer, lost)
         else:
-            _logger.info("%s", connection.error)
+            _logger.info("connection lost: %s", connection.error)
             self._forget_dials(peer)
 
     def _forget_dials(self, peer: _Peer) -> None:
