@@ -49,16 +49,18 @@ class LoopSends:
 
     Args:
         bridge: To the loop that uses it.
-
-    Attributes:
-        under_way: Sends that have begun and not ended.
     """
 
     def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
         self._taken = 0
-        self.under_way = 0
+        self._under_way = 0
         self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def under_way(self) -> int:
+        """Sends that have begun and not ended."""
+        return self._under_way
 
     async def send(
         self,
@@ -86,7 +88,7 @@ class LoopSends:
             if not await self._wait_eased(deadline - outside.core.clock()):
                 raise no_room(message.topic, seconds, most)
         self._taken += size
-        self.under_way += 1
+        self._under_way += 1
         try:
             accumulator.drop_in(entry)
             outcome = await sender.future
@@ -95,7 +97,7 @@ class LoopSends:
             raise
         finally:
             self._taken -= size
-            self.under_way -= 1
+            self._under_way -= 1
             self._wake_all()
             del sender, entry
         if isinstance(outcome, BaseException):
@@ -107,7 +109,7 @@ class LoopSends:
 
     async def wait_idle(self) -> None:
         """Wait until no send is under way."""
-        while self.under_way:
+        while self._under_way:
             await self._wait_eased(None)
 
     async def _wait_eased(self, seconds: float | None) -> bool:
