@@ -77,6 +77,24 @@ def test_statistics_are_told_at_an_interval_and_errors_change_nothing(surface, n
     assert [record.exc_info[0] for record in failures] == [ZeroDivisionError]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_closing_waits_for_a_call_that_is_under_way(surface, namesrv, topic, kind):
+    begun, under_way = threading.Event(), []
+
+    def slow(statistics):
+        under_way.append(statistics)
+        begun.set()
+        time.sleep(0.1)
+        under_way.pop()
+
+    async def main():
+        async with entered(made(surface, kind, namesrv, topic, on_statistics=slow)):
+            await eventually(surface, begun.is_set)
+        assert under_way == []
+
+    surface.run(main)
+
+
 @pytest.mark.parametrize("kind", ["Producer", "LitePullConsumer", "PushConsumer"])
 @pytest.mark.parametrize("name", ["asyncio", "blocking"])  # a block of trio is left in the task that entered it
 def test_closing_in_the_function_does_not_wait_for_itself(name, namesrv, topic, kind):
