@@ -14,7 +14,15 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from rocketpy import ConfigError, ConsumeFromWhere, LocalTransactionState, Message, RouteNotFoundError
+import rocketpy.sync
+from rocketpy import (
+    ConfigError,
+    ConsumeFromWhere,
+    LocalTransactionState,
+    Message,
+    RouteNotFoundError,
+    create_reply_message,
+)
 from rocketpy.otel import OpenTelemetry
 from tests.surfaces.surface import call, entered
 from tests.surfaces.test_lite_figures import eventually
@@ -198,9 +206,27 @@ def test_a_transaction_is_a_span_with_its_first_half_and_the_executor_within(sur
     assert unknown.status.status_code is StatusCode.ERROR
 
 
-def test_futures_end_their_spans_and_failures_stay_unseen(namesrv, topic, seen):
-    import rocketpy.sync
+def test_a_reply_is_a_span_below_the_listener_that_got_the_request(surface, namesrv, topic, seen):
+    async def main():
+        consumer = surface.module.PushConsumer(f"cg-{topic}", namesrv=namesrv, consume_from_where=FIRST)
+        with seen.telemetry.instrument(rocketpy.sync.Producer("answers", namesrv=namesrv)) as answering:
+            seen.telemetry.instrument(consumer).subscribe(
+                topic, lambda message: answering.send(create_reply_message(message, b"42")) and None
+            )
+            async with entered(producer_of(surface, seen, namesrv)) as producer:
+                async with entered(consumer):
+                    reply = await call(producer.request(Message(topic, b"?"), timeout=20))
+                    assert reply.body == b"42"
 
+    surface.run(main)
+    (request,), (processed,), (reply,) = (seen.spans(name) for name in ("request", "process", "send"))
+    assert request.kind is reply.kind is SpanKind.PRODUCER
+    assert processed.parent.span_id == request.context.span_id
+    assert reply.parent.span_id == processed.context.span_id
+    assert request.status.status_code is StatusCode.UNSET
+
+
+def test_futures_end_their_spans_and_failures_stay_unseen(namesrv, topic, seen):
     producer = seen.telemetry.instrument(rocketpy.sync.Producer("pg", namesrv=namesrv))
     with producer:
         futures = [producer.send_soon(Message(topic, b"1")) for _ in range(5)]
