@@ -28,11 +28,11 @@ Sample = tuple[float, float, int, int]
 """Of one send that has ended well: when, the seconds that its last try took (less than 0: nobody measured), the bytes
 of its body as it travelled, and how many messages were in it."""
 
-GATHERED: Final = 256
+GATHERED: Final = 128
 """Samples that are added up together."""
 _UNMEASURED, _ONE_WAY = -1.0, -2.0
 _SLICE = 10.0
-MOST_CELLS = 4096
+MOST_CELLS = 1024
 """Pairs of a topic and a broker that are counted apart; what comes after them is in the sums alone."""
 
 

@@ -28,10 +28,13 @@ from rocketpy.otel.conventions import (
     topics_of,
 )
 from rocketpy.otel.instruments import Instruments, Operation, ending
+from rocketpy.producer.local_half import is_async
 from rocketpy.results import LocalTransactionState, SendManyResult, SendResult, TransactionSendResult
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
+
+    from rocketpy.message import MessageExt
 
 __all__ = ["Sends"]
 
@@ -64,6 +67,38 @@ class Sends:
             original = getattr(self._producer, name, None)
             if original is not None:
                 setattr(self._producer, name, self._around(name, original, begin))
+
+        inner = getattr(self._producer, "_inner", self._producer)
+        if hasattr(inner, "checker"):
+            inner.checker = self._around_checker(inner.checker)
+
+    def _around_checker(self, checker: Callable[[MessageExt], Any]) -> Callable[[MessageExt], Any]:
+        """A checker of the same kind, with a span around each call that is a child of the send of the first half."""
+
+        def begin(message: MessageExt) -> Operation:
+            attributes = self._about | {DESTINATION: message.topic, MESSAGE_ID: message.message_id}
+            context = self._instruments.extract(message)
+            return self._instruments.begin(SpanKind.INTERNAL, "check", "check", attributes, 0, context=context)
+
+        if is_async(checker):
+
+            @wraps(checker)
+            async def awaited(message: MessageExt) -> object:
+                with ending(begin(message)) as operation:
+                    state = await checker(message)
+                    _note_state(operation, state)
+                return state
+
+            return awaited
+
+        @wraps(checker)
+        def called(message: MessageExt) -> object:
+            with ending(begin(message)) as operation:
+                state = checker(message)
+                _note_state(operation, state)
+            return state
+
+        return called
 
     def _around(self, name: str, original: Callable[..., Any], begin: Callable[[str, Any], Any]) -> Callable[..., Any]:
         if iscoroutinefunction(original):
@@ -163,6 +198,14 @@ class _EachAsync:
     async def __anext__(self) -> Message:
         """The next one."""
         return self._carrying(await anext(self._messages))
+
+
+def _note_state(operation: Operation, state: object) -> None:
+    """Note what a checker has said."""
+    said = state.value if isinstance(state, LocalTransactionState) else "UNKNOWN"
+    operation.span.set_attribute(TRANSACTION_STATE, said)
+    if said == "UNKNOWN":
+        operation.end(problem=said)
 
 
 def _end(operation: Operation, result: object, error: BaseException | None) -> None:

@@ -49,7 +49,8 @@ class OpenTelemetry:
 
         A producer makes a span for every call that sends; the messages carry its context. A push consumer makes one
         around every call of a listener that is subscribed from now on, a lite pull consumer one for every poll that
-        returns messages: put `process` around what you do with them.
+        returns messages: put `process` around what you do with them. A transaction producer makes one around every call
+        of its checker, if it is instrumented before it is opened.
 
         Args:
             role: a `Producer`, `TransactionProducer`, `PushConsumer` or `LitePullConsumer` of any surface.

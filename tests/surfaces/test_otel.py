@@ -24,6 +24,7 @@ from rocketpy import (
     create_reply_message,
 )
 from rocketpy.otel import OpenTelemetry
+from rocketpy_broker_sim import BlockingLocalCluster
 from tests.surfaces.surface import call, entered
 from tests.surfaces.test_lite_figures import eventually
 
@@ -204,6 +205,28 @@ def test_a_transaction_is_a_span_with_its_first_half_and_the_executor_within(sur
     assert committed.attributes["messaging.rocketmq.transaction_state"] == "COMMIT"
     assert committed.status.status_code is StatusCode.UNSET
     assert unknown.status.status_code is StatusCode.ERROR
+
+
+def test_a_checker_is_a_span_below_the_send_of_the_first_half(seen):
+    answers = iter([ZeroDivisionError("as told"), LocalTransactionState.COMMIT])
+
+    def checker(message):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    settings = {"transaction_time_out": 100, "transaction_check_interval": 200}
+    with BlockingLocalCluster(**settings) as cluster:
+        made = rocketpy.sync.TransactionProducer("tg", namesrv=cluster.name_server_addresses, checker=checker)
+        with seen.telemetry.instrument(made) as producer:
+            producer.send_in_transaction(Message("T", b"1"), lambda message, arg: LocalTransactionState.UNKNOWN)
+            assert cluster.wait_messages("T")
+    (half,), (failed, committed) = seen.spans("send"), seen.spans("check")
+    assert failed.parent.span_id == committed.parent.span_id == half.context.span_id
+    assert failed.attributes["error.type"] == "ZeroDivisionError"
+    assert committed.attributes["messaging.rocketmq.transaction_state"] == "COMMIT"
+    assert committed.status.status_code is StatusCode.UNSET
 
 
 def test_a_reply_is_a_span_below_the_listener_that_got_the_request(surface, namesrv, topic, seen):
