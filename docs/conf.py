@@ -34,6 +34,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(trio|attrs|asyncio|concurrent|collections|contextlib|os|pathlib|types|typing)\..*"),
     ("py:class", r"Any|Awaitable|Callable|CancelScope|Future|Iterable|Path|Self|Sequence|TracebackType|TypeVar|T"),
     ("py:class", r"datetime|timedelta"),
+    ("py:class", r"MeterProvider|Span|TextMapPropagator|TracerProvider"),
     # Ours that no user has to name: what embedding code gets from, or hands to, functions that are documented.
     ("py:class", r"Broker|NameServer|RunnerMaker|Network|Storage|ServerLimits|RequestHook|BrokerConfig|NamesrvConfig"),
     (

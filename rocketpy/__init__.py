@@ -14,7 +14,9 @@ from rocketpy._version import __version__
 if TYPE_CHECKING:
     from rocketpy.client.fault_statistics import BrokerFault, FaultStatistics
     from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.meter import SendFigures
     from rocketpy.client.selection import by_hash, by_random
+    from rocketpy.client.statistics import ClientStatistics, PeerStatistics
     from rocketpy.config import (
         ClientConfig,
         LatencyTable,
@@ -86,11 +88,12 @@ if TYPE_CHECKING:
         TransportError,
         UnknownContentTypeError,
     )
+    from rocketpy.histogram import Latency
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.message.reply import create_reply_message
     from rocketpy.producer import Producer, TransactionProducer
     from rocketpy.producer.checks import ChecksStatistics
-    from rocketpy.producer.statistics import ProducerStatistics
+    from rocketpy.producer.statistics import BrokerSends, ProducerStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
@@ -117,10 +120,12 @@ __all__ = [
     "AllocateRequest",
     "BrokerError",
     "BrokerFault",
+    "BrokerSends",
     "BrokerUnreachableError",
     "ChecksStatistics",
     "ClientClosedError",
     "ClientConfig",
+    "ClientStatistics",
     "ConfigError",
     "ConnectError",
     "ConnectionLostError",
@@ -132,6 +137,7 @@ __all__ = [
     "FlowControlError",
     "IllegalOperationError",
     "InvalidParameterError",
+    "Latency",
     "LatencyTable",
     "LitePullConsumer",
     "LitePullConsumerConfig",
@@ -154,6 +160,7 @@ __all__ = [
     "OffsetOutOfRangeError",
     "OffsetStorage",
     "OffsetStoreError",
+    "PeerStatistics",
     "Producer",
     "ProducerConfig",
     "ProducerStatistics",
@@ -180,6 +187,7 @@ __all__ = [
     "RowError",
     "SendAttempt",
     "SendError",
+    "SendFigures",
     "SendManyError",
     "SendManyResult",
     "SendResult",
@@ -212,6 +220,12 @@ __all__ = [
 
 _HOMES = {
     "rocketpy.client.fault_statistics": ("BrokerFault", "FaultStatistics"),
+    "rocketpy.client.meter": ("SendFigures",),
+    "rocketpy.client.statistics": (
+        "ClientStatistics",
+        "PeerStatistics",
+    ),
+    "rocketpy.histogram": ("Latency",),
     "rocketpy.client.instance": ("MQClientInstance",),
     "rocketpy.client.selection": ("by_hash", "by_random"),
     "rocketpy.config": (
@@ -245,7 +259,7 @@ _HOMES = {
     "rocketpy.message.reply": ("create_reply_message",),
     "rocketpy.producer": ("Producer", "TransactionProducer"),
     "rocketpy.producer.checks": ("ChecksStatistics",),
-    "rocketpy.producer.statistics": ("ProducerStatistics",),
+    "rocketpy.producer.statistics": ("BrokerSends", "ProducerStatistics"),
     "rocketpy.results": (
         "ConsumeFromWhere",
         "ConsumeResult",

@@ -18,6 +18,12 @@ import rocketpy.sync
 from tests.rules import listed
 
 FACADE = {
+    "SendFigures",
+    "ClientStatistics",
+    "PeerStatistics",
+    "Latency",
+    "BrokerSends",
+    "ProducerStatistics",
     "LocalFileOffsetStore",
     "OffsetStorage",
     "AllocateAveragely",
@@ -33,7 +39,6 @@ FACADE = {
     "DeadLetterReplay",
     "BrokerFault",
     "FaultStatistics",
-    "ProducerStatistics",
     "LatencyTable",
     "LitePullConsumerStatistics",
     "LitePullConsumerStatus",
@@ -74,6 +79,12 @@ FACADE = {
 
 PUBLIC: dict[str, set[str]] = {
     "rocketpy": {
+        "SendFigures",
+        "ClientStatistics",
+        "PeerStatistics",
+        "Latency",
+        "BrokerSends",
+        "ProducerStatistics",
         "LocalFileOffsetStore",
         "OffsetStorage",
         "OffsetStoreError",
@@ -100,7 +111,6 @@ PUBLIC: dict[str, set[str]] = {
         "InvalidParameterError",
         "BrokerFault",
         "FaultStatistics",
-        "ProducerStatistics",
         "LatencyTable",
         "LitePullConsumer",
         "LitePullConsumerConfig",
@@ -283,7 +293,8 @@ def test_a_type_that_is_not_exported_is_found(monkeypatch: pytest.MonkeyPatch) -
 INTERNAL = {
     "Producer": {
         "ask", "check_open", "checked_timeout", "client_closing", "ensure_route", "on_route_changed", "prepare_many",
-        "prepare_request", "start_send",
+        "prepare_request", "start_send", "statistics_with", "under_way_inside",
+        "in_report", "of_surface",
     },
     "PushConsumer": {
         "adopt", "check_crash", "check_may_commit", "client_closing", "consumer_data", "driven", "in_listener",

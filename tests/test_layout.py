@@ -35,6 +35,7 @@ SHIELDS: dict[str, int] = {
     "rocketpy/aio/bridge.py": 1,
     "rocketpy/aio/listeners.py": 1,
     "rocketpy/client/instance.py": 2,
+    "rocketpy/client/reports.py": 1,
     "rocketpy/consumer/background.py": 2,
     "rocketpy/consumer/dead_letters.py": 1,
     "rocketpy/consumer/lite/running.py": 1,

@@ -12,6 +12,7 @@ from rocketpy.client.instance import MQClientInstance as TrioClient
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rocketpy.client.statistics import ClientStatistics
     from rocketpy.config import ClientConfig
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.network import Network
@@ -56,6 +57,10 @@ class MQClientInstance(Lifetime[TrioClient]):
     def is_open(self) -> bool:
         """Whether it may be used, in this process."""
         return self._inner.is_open
+
+    def statistics(self) -> ClientStatistics:
+        """What it has open and under way. From any thread, and in every state."""
+        return self._inner.statistics()
 
     @property
     def trio_client(self) -> TrioClient:

@@ -37,6 +37,7 @@ class DirectSends:
 
     Attributes:
         outside: the producer, for those who send from outside of its loop.
+        under_way: sends that have begun and not ended.
     """
 
     def __init__(self, producer: Producer, bridge: Bridge) -> None:
@@ -44,7 +45,7 @@ class DirectSends:
         self._bridge = bridge
         self.outside = producer.outside
         self._tasks: set[asyncio.Task[None]] = set()
-        self._under_way = 0
+        self.under_way = 0
         self._waiting: list[asyncio.Future[None]] = []
 
     def open(self) -> None:
@@ -105,16 +106,18 @@ class DirectSends:
     async def send_in_turn(self, outgoing: Outgoing, terms: Terms) -> SendResult:
         """Send a message that has a sharding key, and wait for the answer. Raises as `send`."""
         assert terms.key is not None
-        self._under_way += 1
-        try:
-            if not self.outside.core.order.try_take(terms.key):
-                await self._wait_turn(terms)
+        if not self.outside.core.order.try_take(terms.key):
+            self.under_way += 1
             try:
-                return await self.send(outgoing, terms)
-            finally:
-                self.outside.core.order.pass_on(terms.key)
+                await self._wait_turn(terms)
+            except BaseException:
+                self._one_less()
+                raise
+            self.under_way -= 1  # `send` counts it from here on
+        try:
+            return await self.send(outgoing, terms)
         finally:
-            self._one_less()
+            self.outside.core.order.pass_on(terms.key)
 
     async def send(self, outgoing: Outgoing, terms: Terms) -> SendResult:
         """Send and wait for the answer.
@@ -122,7 +125,7 @@ class DirectSends:
         Raises:
             RocketMQError: it was not acknowledged.
         """
-        self._under_way += 1
+        self.under_way += 1
         try:
             core = self.outside.core
             started = core.clock()
@@ -148,15 +151,15 @@ class DirectSends:
             self._one_less()
 
     def _one_less(self) -> None:
-        self._under_way -= 1
-        if not self._under_way:
+        self.under_way -= 1
+        if not self.under_way:
             for waiter in self._waiting:
                 if not waiter.done():
                     waiter.set_result(None)
 
     async def wait_idle(self) -> None:
         """Wait until no send is under way."""
-        while self._under_way:
+        while self.under_way:
             waiter: asyncio.Future[None] = self._bridge.loop.create_future()
             self._waiting.append(waiter)
             try:
@@ -211,4 +214,5 @@ class DirectSends:
             return False
         connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
         core.fault.update_oneway(broker_name)
+        core.meter.note_oneway(outgoing, broker_name)
         return True

@@ -57,6 +57,11 @@ class LoopSends:
         self._under_way = 0
         self._waiting: list[asyncio.Future[None]] = []
 
+    @property
+    def under_way(self) -> int:
+        """Sends that have begun and not ended."""
+        return self._under_way
+
     async def send(
         self,
         outside: Outside,

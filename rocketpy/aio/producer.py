@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 from rocketpy.aio.bridge import Bridge
+from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.direct import DirectSends
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.aio.lingering import LoopSends
@@ -53,13 +55,14 @@ class Producer(Lifetime[TrioProducer]):
         bridge = Bridge("producer")
         inner = self._make_inner(group, bridge, config=config, client=shared, network=network, **fields)
         bridge.what, bridge.client = f"producer {inner.config.group}", inner.client
+        inner.of_surface = WeakMethod(self.statistics)
         super().__init__(inner, bridge, needs=client)
         self._direct = DirectSends(inner, self._bridge)
         self._lingering = LoopSends(self._bridge)
 
     def _make_inner(self, group: str | None, bridge: Bridge, **arguments: Any) -> TrioProducer:
         """The producer behind this one."""
-        return TrioProducer(group, **arguments)
+        return TrioProducer(group, async_caller=LoopCaller(bridge), **arguments)
 
     @property
     def config(self) -> ProducerConfig:
@@ -72,8 +75,13 @@ class Producer(Lifetime[TrioProducer]):
         return self._inner.is_open
 
     def statistics(self) -> ProducerStatistics:
-        """How its sends go. See `rocketpy.Producer.statistics`."""
-        return self._inner.statistics()
+        """The figures of its sends. See `rocketpy.Producer.statistics`."""
+        inner = self._inner
+        return inner.statistics_with(self._direct.under_way + self._lingering.under_way + inner.under_way_inside)
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._inner.in_report
 
     async def start(self) -> None:
         """Open it, for the running loop; the same as entering it with `async with`.

@@ -70,6 +70,8 @@ class Heartbeats:
         self._interval = interval
         self._timeout = timeout
         self._is_urgent = is_urgent or (lambda: roles.are_needed)
+        self.sent = self.failed = 0
+        """Heartbeats since the client was made, and those of them that no broker has answered."""
         self.answering: set[str] = set()
         """The addresses of brokers that answered the last heartbeat sent to them."""
         self._refused: dict[str, dict[str, BrokerError]] = {}
@@ -183,6 +185,7 @@ class Heartbeats:
 
     async def _send(self, broker_name: str, address: str, data: HeartbeatData, answered: list[str]) -> None:
         self._greeting.add(address)
+        self.sent += 1
         try:
             version = await self._tell(broker_name, address, data)
         except RocketMQError as error:
@@ -190,6 +193,7 @@ class Heartbeats:
             if address not in self._failing:
                 self._seldom.warning(address, "heartbeat to broker %s at %s failed: %s", broker_name, address, error)
             self._failing.add(address)
+            self.failed += 1
             return
         finally:
             self._greeting.discard(address)

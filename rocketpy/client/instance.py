@@ -28,6 +28,7 @@ from rocketpy.client.reopening import Reopenable
 from rocketpy.client.requests import Requests
 from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
 from rocketpy.client.routing import RouteTable
+from rocketpy.client.statistics import ClientStatistics, statistics
 from rocketpy.config import ClientConfig
 from rocketpy.errors import ConfigError, RocketMQError, ServiceCrashedError
 from rocketpy.logs import get_logger
@@ -218,6 +219,12 @@ class MQClientInstance(Reopenable):
             ConfigError: this is another loop than the one in which it was entered.
         """
         self._lifecycle.check_here()
+
+    # --- figures --------------------------------------------------------------------------------------
+
+    def statistics(self) -> ClientStatistics:
+        """What it has open and under way. From any thread, and in every state."""
+        return statistics(self)
 
     # --- roles ----------------------------------------------------------------------------------------
 

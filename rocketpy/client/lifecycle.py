@@ -12,8 +12,11 @@ from typing import NoReturn
 import trio
 
 from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.logs import get_logger
 
 __all__ = ["Lifecycle", "NotPicklable", "State", "forks"]
+
+logger = get_logger(__name__)
 
 _forks = 0
 
@@ -86,10 +89,12 @@ class Lifecycle:
     def opened(self) -> None:
         """It is open now."""
         self.state = State.OPEN
+        logger.info("%s is open", self.what)
 
     def failed(self) -> None:
         """The start failed and left nothing behind, so it may be tried again."""
         self.state = State.NEW
+        logger.info("%s did not start, and may be started again", self.what)
 
     def closing(self) -> bool:
         """Start to close. False if there is nothing to close."""
@@ -100,7 +105,10 @@ class Lifecycle:
 
     def closed(self) -> None:
         """It is closed, for good."""
+        told = self.state is State.CLOSED
         self.state = State.CLOSED
+        if not told:
+            logger.info("%s is closed", self.what)
 
     @property
     def is_open(self) -> bool:

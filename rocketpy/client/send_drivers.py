@@ -211,7 +211,11 @@ class _Plan:
         then = sending.failed(attempt, error)
         if then is not None:
             return _finish_in(self.nursery, sending, self.done, partial(sending.go_on, then))
-        self.done(error.result if isinstance(error, NotStoredOkError) else error)
+        if isinstance(error, NotStoredOkError):
+            self.done(sending.weak(error, attempt.broker_name))
+        else:
+            sending.gave_up()
+            self.done(error)
         return None
 
     def sending(self) -> Sending:

@@ -38,8 +38,12 @@ async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | No
             await wait_turn(core.order, key, deadline, timeout)
     elif kind is SendKind.PLAIN:
         kind = SendKind.ONEWAY
+    sending = Sending(core, outgoing, kind, choice, tries, deadline, timeout)
     try:
-        connection = await _written(Sending(core, outgoing, kind, choice, tries, deadline, timeout))
+        connection = await _written(sending)
+    except RocketMQError:
+        sending.gave_up()
+        raise
     finally:
         if key is not None:
             core.order.pass_on(key)
@@ -70,6 +74,7 @@ async def _written(sending: Sending) -> Connection:
             if outgoing.timed:
                 await core.times.check(broker_name, address, timeout=left / 2)
             connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
+            core.meter.note_oneway(outgoing, broker_name)
         except RocketMQError as error:
             sending.note(queue, broker_name, address, error, started)
             then = sending.then(error)

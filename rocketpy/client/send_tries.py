@@ -64,6 +64,7 @@ class Sending:
         self, queue: MessageQueue, broker_name: str, address: str | None, error: RocketMQError, started: float
     ) -> None:
         """Keep what a try came to."""
+        self.core.meter.note_failed_try(self.outgoing, broker_name)
         self.attempts.append(self.core.failed(queue, broker_name, address, error, started))
 
     def stay_at(self, queue: MessageQueue) -> None:
@@ -87,8 +88,17 @@ class Sending:
         """
         for attempt in reversed(self.attempts):
             if isinstance(attempt.error, NotStoredOkError):
-                return attempt.error.result
+                return self.weak(attempt.error, attempt.broker_name)
         raise self.verdict()
+
+    def weak(self, error: NotStoredOkError, broker_name: str) -> SendResult:
+        """The message is stored, if not as safely as asked, and no other try follows."""
+        self.core.meter.note_unmeasured(self.outgoing, broker_name)
+        return error.result
+
+    def gave_up(self) -> None:
+        """The send has failed: no other try follows."""
+        self.core.meter.note_failed(self.outgoing, self.attempts[-1].broker_name if self.attempts else "")
 
     def verdict(self) -> RocketMQError:
         """The error of a send whose tries all failed."""
@@ -111,7 +121,8 @@ class Sending:
         if then is not None:
             return await self.go_on(then)
         if isinstance(error, NotStoredOkError):
-            return error.result
+            return self.weak(error, attempt.broker_name)
+        self.gave_up()
         raise error
 
     async def go_on(self, then: Then | None = None) -> SendResult:
@@ -123,6 +134,13 @@ class Sending:
         Raises:
             RocketMQError: it was not acknowledged.
         """
+        try:
+            return await self._go_on(then)
+        except RocketMQError:
+            self.gave_up()
+            raise
+
+    async def _go_on(self, then: Then | None) -> SendResult:
         try:
             with trio.fail_at(self.deadline) as self.scope:
                 return await self._try_again_and_again(then)
@@ -194,6 +212,8 @@ class Sending:
         """Where the next try goes."""
         failed = [each.broker_name for each in self.attempts]
         queue = self.core.choose(self.outgoing, info, self.choice, failed, oneway=self.kind is SendKind.ONEWAY)
+        if failed:
+            self.core.meter.note_retry(self.outgoing, queue.broker_name)
         self.stay_at(queue)
         return queue
 

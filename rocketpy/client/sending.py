@@ -17,6 +17,7 @@ from rocketpy.client.api.send import send_result
 from rocketpy.client.delivery_time import DeliveryTimes
 from rocketpy.client.fault import MQFaultStrategy
 from rocketpy.client.key_order import KeyOrder
+from rocketpy.client.meter import GATHERED, Cell, SendMeter, count_of
 from rocketpy.client.outgoing import Outgoing
 from rocketpy.client.publish_info import MAX_QUEUES
 from rocketpy.client.retries import Failure, NotStoredOkError, SendKind, Then, decide, failure_of
@@ -108,6 +109,8 @@ class Try(Generic[_Connection_co]):
     """The request as fields, where hooks want to see it."""
     others: bool = False
     """Whether there is another broker that could take the message."""
+    cell: Cell | None = None
+    """Counts it when it has been acknowledged; None where that is still to be looked up."""
 
 
 class SendCore:
@@ -117,6 +120,7 @@ class SendCore:
         clock: trio's, which other threads may read as well once `open` has taken it.
         order: whose turn it is to send for a sharding key.
         times: which brokers can deliver at a time.
+        meter: counts what becomes of sends.
         is_open: whether sends that wait for their turn may still begin.
         home: the thread of that loop; once it is open.
         waits: the deadlines of those that wait; once it is open, in the trio thread.
@@ -134,6 +138,7 @@ class SendCore:
         )
         self.order = KeyOrder()
         self.times = DeliveryTimes(client)
+        self.meter = SendMeter(self._now)
         self.is_open = False
         self._round_robin = RoundRobin()
         self._templates: dict[tuple[str, str, int], SendTemplate] = {}
@@ -143,6 +148,7 @@ class SendCore:
     def open(self) -> None:
         """Take the clock of the trio loop that runs here; other threads may use all this from now on."""
         self.clock = trio.lowlevel.current_clock().current_time
+        self.meter.open()
         self.home = TrioThread()
         self.waits = Waits(self.order, self.client.pool.timers)
         self.is_open = True
@@ -234,6 +240,7 @@ class SendCore:
             started,
             None,
             warm.several_brokers,
+            way.cell,
         )
 
     def _warm_up(self, outgoing: Outgoing, info: TopicPublishInfo) -> None:
@@ -245,7 +252,8 @@ class SendCore:
                 broker_name, address = self.target(queue)
             except BrokerUnreachableError:
                 return
-            ways.append(Way(queue, broker_name, address, self._template(outgoing, broker_name)))
+            cell = self.meter.cell(queue.topic, broker_name)
+            ways.append(Way(queue, broker_name, address, self._template(outgoing, broker_name), cell))
         if ways and len(self._warm) < _MAX_TEMPLATES:
             counter = self._round_robin.counter(outgoing.message.topic)
             self._warm[outgoing.message.topic] = Warm(version, tuple(ways), counter, info.several_brokers)
@@ -436,10 +444,19 @@ class SendCore:
             result = self._full_result(attempt, frame) if found is None else quick_result(attempt, found)
         else:
             result = quick_result(attempt, frame)
+        now = self.clock()
+        elapsed = now - attempt.started
         if self.fault.enabled:
-            self.fault.update(attempt.broker_name, self.clock() - attempt.started)
+            self.fault.update(attempt.broker_name, elapsed)
         if result.status is not _SEND_OK and self.config.retry_another_broker_when_not_store_ok:
             raise NotStoredOkError(result)
+        outgoing, cell = attempt.outgoing, attempt.cell
+        if cell is None:
+            cell = self.meter.cell(outgoing.message.topic, attempt.broker_name)
+        samples = cell.samples
+        samples.append((now, elapsed, len(outgoing.body), count_of(outgoing) if outgoing.is_batch else 1))
+        if len(samples) >= GATHERED:
+            cell.drain()
         return result
 
     @staticmethod

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rocketpy.results import SendResult, SendStatus
 
 if TYPE_CHECKING:
+    from rocketpy.client.meter import Cell
     from rocketpy.client.sending import Try
     from rocketpy.message import MessageQueue
     from rocketpy.wire.fast_answer import SendAnswer
@@ -29,6 +30,8 @@ class Way(NamedTuple):
     broker_name: str
     address: str
     template: SendTemplate
+    cell: Cell
+    """Counts the sends to the topic at the broker."""
 
 
 class Warm(NamedTuple):

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import attrs
 
 from rocketpy.config.checks import MIB, group_name, member, seconds, serializer_of, topic_name, whole
-from rocketpy.config.client import ClientConfig
 from rocketpy.config.latency import LatencyTable, latency_table_of
+from rocketpy.config.observed import ObservedConfig
 from rocketpy.errors import ConfigError
 from rocketpy.serialization.serializer import Serializer
 from rocketpy.wire.codes import ResponseCode
@@ -64,7 +64,7 @@ def _linger(config: ProducerConfig, field: attrs.Attribute[float | None], value:
 
 
 @attrs.frozen(kw_only=True)
-class ProducerConfig(ClientConfig):
+class ProducerConfig(ObservedConfig):
     """How a producer sends."""
 
     group: str = attrs.field(validator=group_name, metadata={"java": "producerGroup"})

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rocketpy.client.reports import Reports
 from rocketpy.logs import counted, get_logger
 from rocketpy.services import heard, tell_loop
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
+    from rocketpy.config.observed import ObservedConfig
     from rocketpy.consumer.assignment import Assignment
     from rocketpy.consumer.membership import Membership
     from rocketpy.consumer.offset_store import OffsetStore
@@ -59,6 +61,7 @@ class Background(ABC):
         self.now = trio.lowlevel.current_clock().current_time
         self._hang_up = trio.Event()
         self._nursery: trio.Nursery | None = None
+        self._reports: Reports | None = None
         self._sharing = trio.CancelScope()
         self._looking = trio.CancelScope()
 
@@ -130,6 +133,17 @@ class Background(ABC):
     @abstractmethod
     def stop_pulling(self) -> None:
         """Stop pulling and rebalancing."""
+
+    def start_reports(self, config: ObservedConfig, make: Callable[[], object], calls: UserCalls) -> None:
+        """Tell the user's function the statistics at every interval, if there is one."""
+        if config.on_statistics is not None:
+            self._reports = Reports(f"consumer {self._group}", config, make, calls.call)
+            self.start_service(self._reports.run)
+
+    async def _end_reports(self) -> None:
+        """Let a call that is under way end, and begin no other one."""
+        if self._reports is not None:
+            await self._reports.close()
 
     def start_service(self, service: Callable[[], Awaitable[None]]) -> None:
         """Run an async function until the consumer ends. An exception from it ends the consumer."""

@@ -8,6 +8,7 @@ ConsumeMessageService.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ import attrs
 import trio
 
 from rocketpy.consumer.consumed import Consumed
-from rocketpy.consumer.crew import Call, Finished
+from rocketpy.consumer.crew import Call, Finished, messages_of
 from rocketpy.consumer.inside import is_inside
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.consumer.rates import ConsumerRates
@@ -288,8 +289,8 @@ class ConsumeService(ABC):
         self._rates.note_failed(queue.queue.topic, count)
 
     def _note_times(self) -> None:
-        for key, calls, seconds in self._finished.take_times():
-            self._rates.note_calls(key.topic if isinstance(key, MessageQueue) else str(key), calls, seconds)
+        for key, calls, seconds, last in self._finished.take_times():
+            self._rates.note_calls(key.topic if isinstance(key, MessageQueue) else str(key), calls, seconds, last)
 
     def _let_go(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Drop failed messages while broadcasting: they cannot be sent back to one member only."""
@@ -328,6 +329,13 @@ class ConsumeService(ABC):
     def running(self) -> list[tuple[Call, float]]:
         """The calls that are running, each with its start on trio's clock. For any thread."""
         return self._plain.running() + self._tasks.running()
+
+    def in_flight(self) -> Counter[str]:
+        """How many messages listeners have just now, by the topic of their queue. For any thread."""
+        found: Counter[str] = Counter()
+        for call, _ in self.running():
+            found[call[1].queue.topic] += len(messages_of(call))
+        return found
 
     def in_order(self, queue: ProcessQueue) -> list[int]:
         """In an orderly consumer, the offsets of a queue with a listener, or waiting for its commit. For any thread."""

@@ -48,8 +48,9 @@ class Finished:
         """Calls that returned None, True or SUCCESS."""
         self.others: list[tuple[Call, object]] = []
         """Calls that returned something else or raised, each with the result or a `Raised`."""
-        self.times: deque[tuple[Hashable, int, float]] = deque(maxlen=_MOST_TIMES)
-        """For calls made in a row: the key of the lane, their number, and the seconds that they took together."""
+        self.times: deque[tuple[Hashable, int, float, float]] = deque(maxlen=_MOST_TIMES)
+        """For calls made in a row: the key of the lane, their number, and the seconds that they and the last one took.
+        Only the last one may have taken more than `YIELD_AFTER`."""
         self.out: list[Hashable] = []
         """The keys of lanes that were closed and that the last worker has left."""
         self.told = False
@@ -65,7 +66,7 @@ class Finished:
         """Take the other calls that ended since the last time."""
         return _take(self.others)
 
-    def take_times(self) -> list[tuple[Hashable, int, float]]:
+    def take_times(self) -> list[tuple[Hashable, int, float, float]]:
         """Take the durations recorded since the last time."""
         return [self.times.popleft() for _ in range(len(self.times))]
 
@@ -271,7 +272,7 @@ class Crew(ABC, Generic[W]):
             if now > ends:
                 break
         if made:
-            self._finished.times.append((lane.key, made, now - began))
+            self._finished.times.append((lane.key, made, now - began, now - worker.since))
 
     def _tell_ended(self) -> None:
         """Notify the service that calls have ended, unless it was notified and has not taken them yet."""

@@ -137,6 +137,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         self.client.register_consumer(self.config.group, self)
         self._running = running
         running.start_services()
+        running.start_reports(self.config, self.statistics, running.calls)
         await wait_shared_out(running.rebalance, self.config, deadline)
         check_heartbeats(self.client, self.config.group, running.rebalance.told)
 
@@ -349,15 +350,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         Raises:
             ClientClosedError: it was never started.
         """
-        running = self._check_running()
-        return statistics(
-            running.rebalance.rounds,
-            running.parts.counters,
-            running.consume.counters,
-            running.send_back.as_new_message,
-            self._around.duplicates,
-            {topic: running.rates.of(topic) for topic in self._subscriptions.topics},
-        )
+        return statistics(self._check_running(), self._around.duplicates, self._subscriptions.topics)
 
     @property
     def in_listener(self) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import attrs
 
+from rocketpy.histogram import Histogram, Latency, latency_of
 from rocketpy.rates import Rate
 from rocketpy.wire.bodies.running import ConsumeStatus
 
@@ -38,6 +39,10 @@ class TopicRates:
     """Mean duration of listener calls; over the last hour if there was none in the last minute."""
     failed_in_hour: int = 0
     """Messages whose listener call failed or took too long in the last hour."""
+    listener: Latency = attrs.Factory(Latency)
+    """How long listener calls took. Of calls that took less than 2 ms in a row, only the mean is known."""
+    in_flight: int = 0
+    """Messages that a listener has just now; in a lite pull consumer, that were handed out and are not done yet."""
 
     def as_status(self) -> ConsumeStatus:
         """The body that travels to brokers, with durations in ms."""
@@ -52,10 +57,11 @@ class TopicRates:
 
 
 class _Topic:
-    __slots__ = ("called", "consumed", "failed", "pull_times", "pulled")
+    __slots__ = ("called", "consumed", "failed", "listener", "pull_times", "pulled")
 
     def __init__(self, now: float) -> None:
         self.pulled, self.pull_times, self.consumed, self.failed, self.called = (Rate(now) for _ in range(5))
+        self.listener = Histogram()
 
 
 class ConsumerRates:
@@ -83,15 +89,23 @@ class ConsumerRates:
         """Count messages whose listener call failed or took too long."""
         self._topic(topic).failed.add(self._clock(), messages)
 
-    def note_calls(self, topic: str, calls: int, seconds: float) -> None:
-        """Count `calls` calls of the topic's listener that took `seconds` together."""
-        self._topic(topic).called.add(self._clock(), seconds, calls)
+    def note_calls(self, topic: str, calls: int, seconds: float, last: float) -> None:
+        """Count `calls` calls of the topic's listener that took `seconds` together, and the last of them `last`."""
+        found, now = self._topic(topic), self._clock()
+        found.called.add(now, seconds, calls)
+        found.listener.add_equal(now, last, 1)
+        if calls > 1:
+            found.listener.add_equal(now, max(0.0, seconds - last) / (calls - 1), calls - 1)
 
-    def of(self, topic: str) -> TopicRates:
-        """The recent figures of a topic. For any thread."""
+    def listener(self) -> Latency:
+        """How long listener calls took, of all topics. For any thread."""
+        return latency_of([found.listener for found in self._topics.copy().values()], self._clock())
+
+    def of(self, topic: str, in_flight: int = 0) -> TopicRates:
+        """The recent figures of a topic, with what is in flight now. For any thread."""
         found, now = self._topics.get(topic), self._clock()
         if found is None:
-            return TopicRates()
+            return TopicRates(in_flight=in_flight)
         called = found.called.minute(now)
         return TopicRates(
             pulled_per_second=found.pulled.minute(now).per_second,
@@ -100,6 +114,8 @@ class ConsumerRates:
             failed_per_second=found.failed.minute(now).per_second,
             consume_seconds=(called if called.times else found.called.hour(now)).mean,
             failed_in_hour=int(found.failed.hour(now).value),
+            listener=found.listener.latency(now),
+            in_flight=in_flight,
         )
 
     def _topic(self, topic: str) -> _Topic:

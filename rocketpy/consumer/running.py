@@ -191,6 +191,7 @@ class RunningConsumer(Background):
         """Close within `await_termination` and `close_timeout`, in the order that the module's docstring gives."""
         config = self._config
         try:
+            await self._end_reports()
             with trio.move_on_after(config.await_termination + config.close_timeout, shield=True):
                 self.stop_pulling()
                 with trio.move_on_after(config.await_termination) as waiting:

@@ -5,7 +5,7 @@ Java's nearest counterpart is ConsumerRunningInfo, see `running_info`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -13,12 +13,12 @@ import attrs
 from rocketpy.consumer.lock_refusals import LockStatus
 from rocketpy.consumer.rates import TopicRates
 from rocketpy.errors import RocketMQError, ServiceCrashedError
+from rocketpy.histogram import Latency
 from rocketpy.message import MessageQueue
 
 if TYPE_CHECKING:
-    from rocketpy.consumer.consume_service import ConsumeCounters
     from rocketpy.consumer.pull import QueuePuller
-    from rocketpy.consumer.pull_parts import PullCounters
+    from rocketpy.consumer.running import RunningConsumer
 
 __all__ = ["PushConsumerStatistics", "PushConsumerStatus", "QueueStatus", "queue_status", "statistics"]
 
@@ -97,6 +97,19 @@ class PushConsumerStatistics:
     """Messages that no broker took back, so that this consumer retries them itself."""
     duplicates: int
     """Messages kept from listeners because a copy was already consumed, see `dedupe`; `consumed` counts them too."""
+    in_flight: int
+    """Messages that listeners have just now."""
+    held: int
+    """Messages pulled and not done yet, those in flight among them."""
+    held_bytes: int
+    pulled_per_second: float
+    """Messages pulled, over the last minute."""
+    consumed_per_second: float
+    """Messages that listeners consumed successfully, over the last minute."""
+    failed_per_second: float
+    """Messages whose listener call failed or took too long, over the last minute."""
+    listener: Latency
+    """How long listener calls took. Of calls that took less than 2 ms in a row, only the mean is known."""
     topics: Mapping[str, TopicRates]
     """Recent figures for each subscribed topic. Retried messages count for the retry topic, but the time that listeners
     take for them counts for their own topic."""
@@ -120,17 +133,13 @@ def queue_status(puller: QueuePuller, now: float, listener_since: float | None) 
     )
 
 
-def statistics(
-    rebalances: int,
-    pulled: PullCounters,
-    consumed: ConsumeCounters,
-    sent_as_new: int,
-    duplicates: int,
-    topics: Mapping[str, TopicRates],
-) -> PushConsumerStatistics:
-    """Make the statistics."""
+def statistics(running: RunningConsumer, duplicates: int, topics: Iterable[str]) -> PushConsumerStatistics:
+    """Make the statistics. For any thread."""
+    pulled, consumed, in_flight = running.parts.counters, running.consume.counters, running.consume.in_flight()
+    held = [puller.process_queue.look() for puller in running.assignment]
+    rates = {topic: running.rates.of(topic, in_flight[topic]) for topic in topics}
     return PushConsumerStatistics(
-        rebalances=rebalances,
+        rebalances=running.rebalance.rounds,
         pulls=pulled.pulls,
         pulled=pulled.messages,
         filtered=pulled.filtered,
@@ -140,9 +149,16 @@ def statistics(
         failed=consumed.failed,
         timed_out=consumed.timed_out,
         sent_back=consumed.sent_back,
-        sent_as_new=sent_as_new,
+        sent_as_new=running.send_back.as_new_message,
         dropped=consumed.dropped,
         retried_here=consumed.retried_here,
         duplicates=duplicates,
-        topics=topics,
+        in_flight=in_flight.total(),
+        held=sum(each.messages for each in held),
+        held_bytes=sum(each.size for each in held),
+        pulled_per_second=sum(each.pulled_per_second for each in rates.values()),
+        consumed_per_second=sum(each.consumed_per_second for each in rates.values()),
+        failed_per_second=sum(each.failed_per_second for each in rates.values()),
+        listener=running.rates.listener(),
+        topics=rates,
     )

@@ -122,18 +122,21 @@ async def run_here(function: Callable[..., Any], *arguments: Any) -> object:
 class CheckerCalls:
     """Calls checkers: async ones in their loop, plain ones in threads, which are abandoned on cancellation.
 
+    `on_statistics` is called in the same way.
+
     Args:
         group: the group of the producer, for the names of the threads.
         most: the largest number of threads.
         async_caller: calls async checkers.
+        what: what the threads do.
     """
 
-    def __init__(self, group: str, most: int, async_caller: AsyncCaller) -> None:
-        self._name = f"rocketpy-checks-{group}"
+    def __init__(self, group: str, most: int, async_caller: AsyncCaller, *, what: str = "checks") -> None:
+        self._name = f"rocketpy-{what}-{group}"
         self._limiter = trio.CapacityLimiter(most)
         self._async_caller = async_caller
 
-    async def __call__(self, checker: Checker, message: MessageExt) -> object:
+    async def __call__(self, checker: Checker, message: Any) -> object:
         """Call a checker, and return what it returns."""
         if is_async(checker):
             return await self._async_caller(self._inside_async, (checker, message))
@@ -148,11 +151,11 @@ class CheckerCalls:
         """Whether the current code was called by a checker of this producer."""
         return _checking.get() is self
 
-    def _inside(self, checker: Checker, message: MessageExt) -> object:
+    def _inside(self, checker: Checker, message: Any) -> object:
         _checking.set(self)
         return checker(message)
 
-    async def _inside_async(self, checker: Callable[[MessageExt], Awaitable[object]], message: MessageExt) -> object:
+    async def _inside_async(self, checker: Callable[[MessageExt], Awaitable[object]], message: Any) -> object:
         token = _checking.set(self)
         try:
             return await checker(message)

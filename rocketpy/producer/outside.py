@@ -76,6 +76,7 @@ class Outside:
         core: what its tries share.
         items: makes entries of messages that linger.
         accumulator: forms batches of them; None if messages do not linger.
+        under_way: sends in the loop that have not ended; for the loop.
     """
 
     def __init__(
@@ -91,11 +92,20 @@ class Outside:
         self.core = core
         self._preparer = preparer
         self._lifecycle = lifecycle
-        self._begun = begun
-        self._ended = ended
+        self.under_way = 0
+        self._told_begun = begun
+        self._told_ended = ended
         self._nursery: trio.Nursery | None = None
         self.items = Items(core.config, preparer)
         self.accumulator = None if core.config.linger is None else Accumulator(core, self, preparer.take_ids)
+
+    def _begun(self) -> None:
+        self.under_way += 1
+        self._told_begun()
+
+    def _ended(self) -> None:
+        self.under_way -= 1
+        self._told_ended()
 
     def open(self, nursery: trio.Nursery) -> None:
         """Say where the rest of a send runs."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.selection import QueueSelector
     from rocketpy.message import Message, MessageQueue
+    from rocketpy.producer.local_half import AsyncCaller
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
 
@@ -56,6 +57,7 @@ class Producer(Requesting, Splitting, Observed, Reopenable):
         config: the settings; `group` and `fields` override them.
         client: a client to share; without it the producer has one of its own.
         network: where a client of its own gets its connections.
+        async_caller: calls async functions of the user's; for other surfaces.
         fields: settings by name, as in `ProducerConfig`.
 
     Raises:
@@ -71,9 +73,11 @@ class Producer(Requesting, Splitting, Observed, Reopenable):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
+        async_caller: AsyncCaller | None = None,
         **fields: Any,
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
+        self._made_with["async_caller"] = self._async_caller = async_caller
         if group is not None:
             fields["group"] = group
         check_shared(client, network)
@@ -140,6 +144,8 @@ class Producer(Requesting, Splitting, Observed, Reopenable):
                 self.client.register_producer(self.config.group, self)
                 stack.push_async_callback(self._say_goodbye)
                 stack.push_async_exit(self._finish_sends)
+                if self.config.on_statistics is not None:
+                    stack.push_async_callback(self._begin_reports(self._nursery))
                 self._stack = stack.pop_all()
         except BaseException:  # cancellation too: what did not start may be started again
             if self._owns_client:

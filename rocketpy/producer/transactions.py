@@ -104,14 +104,16 @@ class TransactionProducer(Producer):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        async_caller: AsyncCaller = call_in_this_loop,
+        async_caller: AsyncCaller | None = None,
         **fields: Any,
     ) -> None:
-        super().__init__(group, config=config, client=client, network=network, **fields)
-        self._made_with |= {"checker": checker, "executor": executor, "async_caller": async_caller}
+        super().__init__(group, config=config, client=client, network=network, async_caller=async_caller, **fields)
+        self._made_with |= {"checker": checker, "executor": executor}
         self.checker = checked_function("checker", checker, 1)
         self.executor = None if executor is None else checked_function(EXECUTOR, executor, 2)
-        self._call = CheckerCalls(self.config.group, self.config.check_thread_pool_max_size, async_caller)
+        self._call = CheckerCalls(
+            self.config.group, self.config.check_thread_pool_max_size, async_caller or call_in_this_loop
+        )
         self._checks: Checks | None = None
         self._seldom = Seldom(logger)
 

@@ -194,11 +194,16 @@ class ConnectionPool:
         """Where connections are open."""
         return [address for address in self._peers if self.nowait(address) is not None]
 
+    def connections(self) -> list[Connection]:
+        """Those that are open. From any thread."""
+        found = [peer.connection for peer in self._peers.copy().values()]
+        return [connection for connection in found if connection is not None and connection.is_open]
+
     def statistics(self) -> PoolStatistics:
-        """Counters and holdings, now."""
-        peers = self._peers.values()
+        """Counters and holdings, now. From any thread."""
+        peers = list(self._peers.copy().values())  # a copy in one step: other threads may ask
         return PoolStatistics(
-            open=len(self.addresses()),
+            open=len(self.connections()),
             dialling=sum(peer.dialled is not None for peer in peers),
             dials=self._dials,
             failures=self._failures,
@@ -321,6 +326,8 @@ class ConnectionPool:
         nursery.start_soon(connection.run)
         if peer.failures:
             _logger.info("connected to %s, after %s", peer.address, counted(peer.failures, "failure"))
+        else:
+            _logger.info("connected to %s", peer.address)
         peer.connection = connection
         peer.error = None
         peer.since = trio.current_time()
@@ -341,7 +348,7 @@ class ConnectionPool:
             lost.__cause__ = connection.error
             self._note_failure(peer, lost)
         else:
-            _logger.info("%s", connection.error)
+            _logger.info("connection lost: %s", connection.error)
             self._forget_dials(peer)
 
     def _forget_dials(self, peer: _Peer) -> None:

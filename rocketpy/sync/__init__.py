@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rocketpy.client.fault_statistics import BrokerFault, FaultStatistics
+    from rocketpy.client.meter import SendFigures
+    from rocketpy.client.statistics import ClientStatistics, PeerStatistics
     from rocketpy.config import (
         ClientConfig,
         LatencyTable,
@@ -36,10 +38,11 @@ if TYPE_CHECKING:
         AllocateMachineRoomNearby,
         AllocateRequest,
     )
+    from rocketpy.histogram import Latency
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.message.reply import create_reply_message
     from rocketpy.producer.checks import ChecksStatistics
-    from rocketpy.producer.statistics import ProducerStatistics
+    from rocketpy.producer.statistics import BrokerSends, ProducerStatistics
     from rocketpy.results import (
         ConsumeFromWhere,
         ConsumeResult,
@@ -71,12 +74,15 @@ __all__ = [
     "AllocateMachineRoomNearby",
     "AllocateRequest",
     "BrokerFault",
+    "BrokerSends",
     "ChecksStatistics",
     "ClientConfig",
+    "ClientStatistics",
     "ConsumeFromWhere",
     "ConsumeResult",
     "DeadLetterReplay",
     "FaultStatistics",
+    "Latency",
     "LatencyTable",
     "LitePullConsumer",
     "LitePullConsumerConfig",
@@ -91,6 +97,7 @@ __all__ = [
     "MessageModel",
     "MessageQueue",
     "OffsetStorage",
+    "PeerStatistics",
     "Producer",
     "ProducerConfig",
     "ProducerStatistics",
@@ -104,6 +111,7 @@ __all__ = [
     "PushConsumerStatus",
     "QueueStatus",
     "RetryLater",
+    "SendFigures",
     "SendManyResult",
     "SendResult",
     "SendStatus",

@@ -11,6 +11,7 @@ from rocketpy.sync.lifetime import Lifetime
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rocketpy.client.statistics import ClientStatistics
     from rocketpy.config import ClientConfig
     from rocketpy.portal import Opened
     from rocketpy.remoting.hooks import RequestHook
@@ -57,6 +58,10 @@ class MQClientInstance(Lifetime[TrioClient]):
     def is_open(self) -> bool:
         """Whether it may be used, in this process."""
         return self._inner.is_open
+
+    def statistics(self) -> ClientStatistics:
+        """What it has open and under way. From any thread, and in every state."""
+        return self._inner.statistics()
 
     @property
     def trio_client(self) -> TrioClient:

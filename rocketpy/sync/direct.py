@@ -70,6 +70,11 @@ class DirectSends:
         return any(cast("ThreadConnection", each).is_mine for each in self.outside.client.data_links.all())
 
     @property
+    def under_way(self) -> int:
+        """How many threads are in a send."""
+        return len(self._calls)
+
+    @property
     def home(self) -> Portal:
         """Where the slow way runs."""
         if self._home is None:
@@ -185,6 +190,7 @@ class DirectSends:
             return False
         connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
         core.fault.update_oneway(broker_name)
+        core.meter.note_oneway(outgoing, broker_name)
         return True
 
     # --- the end ---------------------------------------------------------------------------------------

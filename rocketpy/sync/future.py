@@ -284,6 +284,13 @@ class SendFuture(Future[T]):
         When it is done already, the function is called at once, in this thread.
         """
         self._look(waits=False)
+        self._add(fn)
+
+    def when_known(self, fn: Callable[[T | None, BaseException | None], object]) -> None:
+        """Have a function called with the outcome, likewise, which is no look at it. Not for users."""
+        self._add(lambda future: fn(future._result, future._exception))
+
+    def _add(self, fn: Callable[[Future[T]], object]) -> None:
         adding = _Adding(is_expected=not self.done())
         if adding.is_expected:
             self._surroundings.callbacks.expect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 from rocketpy.client.lifecycle import forks
 from rocketpy.client.sharing import trio_client_of
@@ -14,6 +15,7 @@ from rocketpy.producer.chunks import chunks
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 from rocketpy.sync.asking import AskedSoon
 from rocketpy.sync.at_exit import forget, remember
+from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.direct import DirectSends
 from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
 from rocketpy.sync.gate import Gate, Gates
@@ -59,6 +61,7 @@ class Producer(Lifetime[TrioProducer]):
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
         inner = self._make_inner(group, config=config, client=shared, network=network, **fields)
+        inner.of_surface = WeakMethod(self.statistics)
         super().__init__(inner, needs=client, client=inner.client)
         settings = inner.config
         most, most_size = settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size
@@ -75,7 +78,7 @@ class Producer(Lifetime[TrioProducer]):
 
     def _make_inner(self, group: str | None, **arguments: Any) -> TrioProducer:
         """The producer behind this one."""
-        return TrioProducer(group, **arguments)
+        return TrioProducer(group, async_caller=call_in_own_loop, **arguments)
 
     @property
     def config(self) -> ProducerConfig:
@@ -88,8 +91,13 @@ class Producer(Lifetime[TrioProducer]):
         return self._inner.is_open
 
     def statistics(self) -> ProducerStatistics:
-        """How its sends go. See `rocketpy.Producer.statistics`."""
-        return self._inner.statistics()
+        """The figures of its sends. See `rocketpy.Producer.statistics`."""
+        inner = self._inner
+        return inner.statistics_with(self._direct.under_way + len(self._gate) + inner.under_way_inside)
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._inner.in_report
 
     def start(self) -> None:
         """Open it; the same as entering it with `with`.

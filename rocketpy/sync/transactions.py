@@ -62,7 +62,7 @@ class TransactionProducer(Producer):
 
     @property
     def _is_waited_for(self) -> bool:
-        return self._transactions.in_checker
+        return self._transactions.in_checker or super()._is_waited_for
 
     def check_statistics(self) -> ChecksStatistics:
         """Counts of brokers' checks. See `rocketpy.TransactionProducer.check_statistics`."""

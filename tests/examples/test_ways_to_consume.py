@@ -44,6 +44,13 @@ PRINTED = {
         "gave up 2 queues with 10 messages",
         "10 calls of the listener, the longest took under 1 s",
     ],
+    "observed": [
+        "producer web is open",
+        "1000 messages sent, 0 failed",
+        "brokers: broker-a took 1000",
+        "half of them within a second: True - the slowest one in ten seconds: True",
+        "producer web is closed",
+    ],
     "own_offsets": ["the first consumer has ended; the next one continues where the ledger says", "sum: 5050"],
     "own_strategy": ["large: 6 queues, small: 2"],
     "plain_pull": ["0:0 coffee", "0:1 cake", "1:0 tea", "3 messages"],
@@ -53,6 +60,7 @@ PRINTED = {
         "all are well again",
     ],
     "values": ["26 bytes: {'sensor': 7, 'celsius': 21.5}", "8 bytes: Reading(sensor=7, celsius=21.5)"],
+    "traced": ["write the bill  <-  process Orders  <-  send Orders  <-  take the order"],
     "workers": ["100 messages are handed out, 71 are committed", "Parcels has 4 queues now"],
 }
 

@@ -156,9 +156,8 @@ CALLS = {
     "Producer.recall": Call(lambda w: w.producer.recall("Orders", _handle())),
     "Producer.queues": Call(lambda w: w.producer.queues("Orders")),
     "Producer.create_topic": Call(lambda w: w.producer.create_topic("Orders", queues=4)),
-    "Producer.is_open, config, statistics": Call(
-        lambda w: (w.producer.is_open, w.producer.config, w.producer.statistics(), repr(w.producer))
-    ),
+    "Producer.is_open, config": Call(lambda w: (w.producer.is_open, w.producer.config, repr(w.producer))),
+    "Producer.statistics": Call(lambda w: w.producer.statistics()),
     "Producer.start": Call(_started("Producer")),
     "Producer.start, a second time": Call(lambda w: w.start(w.producer), refused=True),
     "Producer.reopen": Call(lambda w: w.producer.reopen(), refused=True),
@@ -174,8 +173,13 @@ CALLS = {
     "TransactionProducer.send_in_transaction, async": Call(
         lambda w: w.transactions.send_in_transaction(one(), _committed_async), needs=_TRANSACTIONS
     ),
-    "TransactionProducer.check_statistics, is_open": Call(
-        lambda w: (w.transactions.check_statistics(), w.transactions.is_open, repr(w.transactions)),
+    "TransactionProducer.check_statistics, statistics, is_open": Call(
+        lambda w: (
+            w.transactions.check_statistics(),
+            w.transactions.statistics(),
+            w.transactions.is_open,
+            repr(w.transactions),
+        ),
         needs=_TRANSACTIONS,
     ),
     "TransactionProducer.start": Call(_started("TransactionProducer")),
@@ -275,6 +279,7 @@ CALLS = {
     "MQClientInstance.is_open, config, client_id": Call(
         lambda w: (w.client.is_open, w.client.config, w.client.client_id, repr(w.client))
     ),
+    "MQClientInstance.statistics": Call(lambda w: w.client.statistics()),
     "MQClientInstance.start": Call(_started("MQClientInstance")),
     "MQClientInstance.start, a second time": Call(lambda w: w.start(w.client), refused=True),
     "MQClientInstance.reopen": Call(lambda w: w.client.reopen(), refused=True),
@@ -296,7 +301,6 @@ _OF_PRODUCERS = dict.fromkeys(
         "send_batch",
         "send_many",
         "send_oneway",
-        "statistics",
     ),
     "a producer's, tried there",
 )
@@ -309,10 +313,14 @@ NOT_CALLS = {
                 "checked_timeout",
                 "client_closing",
                 "ensure_route",
+                "in_report",
+                "of_surface",
                 "on_route_changed",
                 "prepare_many",
                 "prepare_request",
                 "start_send",
+                "statistics_with",
+                "under_way_inside",
             ),
             _FOR_SURFACES,
         )
@@ -326,13 +334,17 @@ NOT_CALLS = {
                 "client_closing",
                 "end",
                 "ensure_route",
+                "in_report",
+                "of_surface",
                 "in_checker",
                 "note_untold",
                 "on_route_changed",
                 "prepare_many",
                 "prepare_request",
                 "start_send",
+                "statistics_with",
                 "tell",
+                "under_way_inside",
             ),
             _FOR_SURFACES,
         )

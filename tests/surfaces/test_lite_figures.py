@@ -47,6 +47,8 @@ def test_what_a_lite_pull_consumer_has_done(surface, namesrv, topic):
             await eventually(surface, lambda: consumer.statistics().acknowledged == 1)
             counts = consumer.statistics()
             assert (counts.pulled, counts.handed_out) == (4, 4)
+            assert (counts.in_flight, counts.topics[topic].in_flight, counts.held) == (3, 3, 0)
+            assert counts.consumed_per_second > 0
             assert counts.topics[topic].consumed_per_second > 0
 
     surface.run(main)

@@ -485,6 +485,8 @@ async def test_PC7_statistics_tell_what_there_was_of_each_topic_lately(autojump_
         assert rates.consumed_per_second == pytest.approx(0.9, abs=0.15)
         assert rates.failed_per_second == pytest.approx(0.1, abs=0.05)
         assert rates.consume_seconds == pytest.approx(0.25, abs=0.01)
+        assert 0.25 <= rates.listener.p50 <= rates.listener.p99 <= 0.273
+        assert s.consumer.statistics().listener.count >= rates.listener.count >= 59
         assert rates.pull_seconds > 0
         assert rates.failed_in_hour == 6
         status = (await s.info()).status_table["Orders"]

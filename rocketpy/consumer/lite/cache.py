@@ -7,7 +7,7 @@ AssignedMessageQueue.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -240,6 +240,13 @@ class Cache:
         handed_out.add(messages)
         if not self._acknowledges:
             handed_out.forget_oldest()
+
+    def in_flight(self) -> Counter[str]:
+        """How many messages are handed out and not done, by topic. For any thread."""
+        found: Counter[str] = Counter()
+        for queue, handed_out in self._handed_out.copy().items():
+            found[queue.queue.topic] += len(handed_out)
+        return found
 
     def _count(self, queue: ProcessQueue, messages: int) -> None:
         self.counters.handed_out += messages

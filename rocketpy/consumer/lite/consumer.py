@@ -131,6 +131,7 @@ class LitePullConsumer(Positions):
         self.client.register_consumer(self.config.group, self)
         self._running = running
         running.start_services()
+        running.start_reports(self.config, self.statistics, running.calls)
         running.start_service(self._watch_queues)
         await wait_shared_out(running.rebalance, self.config, deadline)
         check_heartbeats(self.client, self.config.group, running.rebalance.told)

@@ -172,6 +172,7 @@ class RunningLitePull(Background):
     async def close(self) -> None:
         """Close in order, within `close_timeout`; the module's docstring has the order."""
         try:
+            await self._end_reports()
             with trio.move_on_after(self._config.close_timeout, shield=True):
                 deadline = trio.current_time() + self._config.close_timeout
                 self.stop_pulling()

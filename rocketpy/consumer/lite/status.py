@@ -59,13 +59,24 @@ class LitePullConsumerStatistics:
     are subtracted again if they are given back."""
     acknowledged: int
     """Messages acknowledged with `ack`, each counted once."""
+    in_flight: int
+    """Messages handed out and not done yet, that is neither acknowledged nor followed by another poll."""
+    held: int
+    """Messages pulled and not handed out yet."""
+    held_bytes: int
+    pulled_per_second: float
+    """Messages pulled, over the last minute."""
+    consumed_per_second: float
+    """Messages handed out, over the last minute."""
     topics: Mapping[str, TopicRates]
     """Recent figures for each topic."""
 
 
 def statistics(running: RunningLitePull, topics: Iterable[str]) -> LitePullConsumerStatistics:
     """Make the statistics. For any thread."""
-    pulled, handed_out = running.parts.counters, running.cache.counters
+    pulled, handed_out, in_flight = running.parts.counters, running.cache.counters, running.cache.in_flight()
+    held = [puller.process_queue.look() for puller in running.assignment]
+    rates = {topic: running.rates.of(topic, in_flight[topic]) for topic in topics}
     return LitePullConsumerStatistics(
         rebalances=running.rebalance.rounds,
         pulls=pulled.pulls,
@@ -75,7 +86,12 @@ def statistics(running: RunningLitePull, topics: Iterable[str]) -> LitePullConsu
         offset_resets=pulled.resets,
         handed_out=handed_out.handed_out,
         acknowledged=handed_out.acknowledged,
-        topics={topic: running.rates.of(topic) for topic in topics},
+        in_flight=in_flight.total(),
+        held=sum(each.messages for each in held),
+        held_bytes=sum(each.size for each in held),
+        pulled_per_second=sum(each.pulled_per_second for each in rates.values()),
+        consumed_per_second=sum(each.consumed_per_second for each in rates.values()),
+        topics=rates,
     )
 
 

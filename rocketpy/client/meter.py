@@ -1,0 +1,256 @@
+"""SendMeter: counts what becomes of the sends of a producer, by topic and broker, on every surface.
+
+A send that was acknowledged leaves one sample, on whatever thread it ended: an append to a deque, which needs no lock
+and may interrupt itself. Samples are added up when some hundred have gathered, or when somebody asks. What failed is
+counted in the trio thread, where all that follows a failure happens. Plays the part of no class of Java's: its producer
+counts nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from rocketpy.histogram import Histogram, Latency, latency_of
+from rocketpy.rates import Rate
+
+if TYPE_CHECKING:
+    from rocketpy.client.outgoing import Outgoing
+
+__all__ = ["GATHERED", "Cell", "Sample", "SendFigures", "SendMeter", "count_of"]
+
+Sample = tuple[float, float, int, int]
+"""Of one send that has ended well: when, the seconds that its last try took (less than 0: nobody measured), the bytes
+of its body as it travelled, and how many messages were in it."""
+
+GATHERED: Final = 128
+"""Samples that are added up together."""
+_UNMEASURED, _ONE_WAY = -1.0, -2.0
+_SLICE = 10.0
+MOST_CELLS = 1024
+"""Pairs of a topic and a broker that are counted apart; what comes after them is in the sums alone."""
+
+
+@attrs.frozen(kw_only=True)
+class SendFigures:
+    """What has become of sends. Rates and latencies are of the last minute, all else since the producer was opened."""
+
+    sent: int
+    """Messages that a broker has acknowledged. Those of a batch count one by one."""
+    sent_bytes: int
+    """Bytes of their bodies as they travelled, compressed or as encoded batches."""
+    one_way: int
+    """Messages written by `send_oneway`, which nobody acknowledges."""
+    failed: int
+    """Messages whose send failed in the end. A send that was cancelled is not counted, nor one that was refused before
+    anything was tried."""
+    failed_tries: int
+    """Tries that failed. A send may have several."""
+    retries: int
+    """Tries that followed one that had failed."""
+    sent_per_second: float
+    bytes_per_second: float
+    failed_per_second: float
+    retries_per_second: float
+    latency: Latency
+    """Seconds from the begin of a try to its acknowledgement; a batch is one try."""
+
+
+def count_of(outgoing: Outgoing) -> int:
+    """How many messages a send has."""
+    return outgoing.message_id.count(",") + 1 if outgoing.is_batch else 1
+
+
+class Cell:
+    """The counters of one topic at one broker.
+
+    Args:
+        born: when the producer was opened, on the clock of its client.
+
+    Attributes:
+        samples: of sends that have ended well; any thread appends, and then calls `drain` if there are many.
+    """
+
+    __slots__ = (
+        "_bytes",
+        "_draining",
+        "_failed",
+        "_histogram",
+        "_messages",
+        "_retries",
+        "failed",
+        "failed_tries",
+        "one_way",
+        "retries",
+        "samples",
+        "sent",
+        "sent_bytes",
+    )
+
+    def __init__(self, born: float) -> None:
+        self.samples: deque[Sample] = deque()
+        self.sent = self.sent_bytes = self.one_way = self.failed = self.failed_tries = self.retries = 0
+        self._messages, self._bytes, self._failed, self._retries = (Rate(born) for _ in range(4))
+        self._histogram = Histogram()
+        self._draining = threading.Lock()
+
+    def drain(self) -> None:
+        """Add the samples up. From any thread; where another one is at it, it is left to that one."""
+        if not self._draining.acquire(blocking=False):  # never waits: a finalizer may have struck within these lines
+            return
+        try:
+            taken = self._take()
+            if not taken:
+                return
+            if taken[0][0] // _SLICE == taken[-1][0] // _SLICE:
+                self._add(taken)
+            else:
+                for _, group in groupby(taken, lambda sample: sample[0] // _SLICE):
+                    self._add(list(group))
+        finally:
+            self._draining.release()
+
+    def _take(self) -> list[Sample]:
+        popleft = self.samples.popleft
+        return [popleft() for _ in range(len(self.samples))]
+
+    def _add(self, samples: Sequence[Sample]) -> None:
+        """Add up samples of one slice of time."""
+        now = samples[-1][0]
+        _, seconds, sizes, counts = zip(*samples, strict=True)
+        if min(seconds) < 0.0:
+            self.one_way += sum(count for _, each, _, count in samples if each == _ONE_WAY)
+            samples = [sample for sample in samples if sample[1] != _ONE_WAY]
+            seconds = tuple(each for each in seconds if each >= 0.0)
+            sizes, counts = tuple(each[2] for each in samples), tuple(each[3] for each in samples)
+        messages, size = sum(counts), sum(sizes)
+        self.sent += messages
+        self.sent_bytes += size
+        self._messages.add(now, messages)
+        self._bytes.add(now, size)
+        self._histogram.add(now, seconds)
+
+    def note_failed(self, now: float, messages: int) -> None:
+        """The send of so many messages has failed. In the trio thread."""
+        self.failed += messages
+        self._failed.add(now, messages)
+
+    def note_retry(self, now: float) -> None:
+        """Another try begins. In the trio thread."""
+        self.retries += 1
+        self._retries.add(now, 1)
+
+    @property
+    def rates(self) -> tuple[Rate, Rate, Rate, Rate]:
+        """Of messages, bytes, messages that failed, and retries."""
+        return self._messages, self._bytes, self._failed, self._retries
+
+    @property
+    def histogram(self) -> Histogram:
+        """Of the seconds that tries took."""
+        return self._histogram
+
+
+def _figures_of(cells: Iterable[Cell], now: float) -> SendFigures:
+    """The sums of some cells."""
+    cells = list(cells)
+    for cell in cells:
+        cell.drain()
+    rates = [sum(each.minute(now).per_second for each in kind) for kind in zip(*(c.rates for c in cells), strict=True)]
+    sent, size, failed, retries = rates or (0.0, 0.0, 0.0, 0.0)
+    return SendFigures(
+        sent=sum(cell.sent for cell in cells),
+        sent_bytes=sum(cell.sent_bytes for cell in cells),
+        one_way=sum(cell.one_way for cell in cells),
+        failed=sum(cell.failed for cell in cells),
+        failed_tries=sum(cell.failed_tries for cell in cells),
+        retries=sum(cell.retries for cell in cells),
+        sent_per_second=sent,
+        bytes_per_second=size,
+        failed_per_second=failed,
+        retries_per_second=retries,
+        latency=latency_of((cell.histogram for cell in cells), now),
+    )
+
+
+class SendMeter:
+    """The counters of one producer.
+
+    Args:
+        clock: of its client, in seconds; from any thread once the producer is open.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._born = 0.0
+        self._cells: dict[tuple[str, str], Cell] = {}
+        self._rest = Cell(0.0)
+
+    def open(self) -> None:
+        """The producer is opened: rates are from now on."""
+        self._born = self._clock()
+        self._cells = {}
+        self._rest = Cell(self._born)
+
+    def cell(self, topic: str, broker_name: str) -> Cell:
+        """The counters of a topic at a broker, "" where no broker was known. From any thread."""
+        found = self._cells.get((topic, broker_name))
+        if found is None:
+            if len(self._cells) >= MOST_CELLS:
+                return self._rest
+            found = self._cells.setdefault((topic, broker_name), Cell(self._born))
+        return found
+
+    def note_unmeasured(self, outgoing: Outgoing, broker_name: str) -> None:
+        """A message was stored, and how long the last try took says nothing."""
+        self._note(outgoing, broker_name, _UNMEASURED)
+
+    def note_oneway(self, outgoing: Outgoing, broker_name: str) -> None:
+        """A message was written that nobody acknowledges. From any thread."""
+        self._note(outgoing, broker_name, _ONE_WAY)
+
+    def _note(self, outgoing: Outgoing, broker_name: str, seconds: float) -> None:
+        cell = self.cell(outgoing.message.topic, broker_name)
+        cell.samples.append((self._clock(), seconds, len(outgoing.body), count_of(outgoing)))
+        if len(cell.samples) >= GATHERED:
+            cell.drain()
+
+    def note_failed_try(self, outgoing: Outgoing, broker_name: str) -> None:
+        """A try has failed. In the trio thread."""
+        self.cell(outgoing.message.topic, broker_name).failed_tries += 1
+
+    def note_failed(self, outgoing: Outgoing, broker_name: str) -> None:
+        """A send has failed in the end. In the trio thread."""
+        self.cell(outgoing.message.topic, broker_name).note_failed(self._clock(), count_of(outgoing))
+
+    def note_retry(self, outgoing: Outgoing, broker_name: str) -> None:
+        """Another try begins, at this broker. In the trio thread."""
+        self.cell(outgoing.message.topic, broker_name).note_retry(self._clock())
+
+    # --- asked ------------------------------------------------------------------------------------------
+
+    def total(self) -> SendFigures:
+        """All sends."""
+        return _figures_of([*self._cells.copy().values(), self._rest], self._clock())
+
+    def by_topic(self) -> dict[str, SendFigures]:
+        """The sends of each topic."""
+        return self._by(0)
+
+    def by_broker(self) -> dict[str, SendFigures]:
+        """The sends to each broker, by its name."""
+        found = self._by(1)
+        found.pop("", None)
+        return found
+
+    def _by(self, place: int) -> dict[str, SendFigures]:
+        groups: dict[str, list[Cell]] = {}
+        for key, cell in self._cells.copy().items():
+            groups.setdefault(key[place], []).append(cell)
+        now = self._clock()
+        return {name: _figures_of(cells, now) for name, cells in sorted(groups.items())}

@@ -1,0 +1,69 @@
+"""Reports: tells a function of the user's the statistics of a producer or consumer, at an interval.
+
+One call at a time: an interval that ends while the function still runs is left out. So a function that hangs holds up
+nothing but itself. Plays the part of the tasks in StatsItemSet that print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import trio
+
+from rocketpy.logs import Seldom, get_logger
+from rocketpy.services import ticks
+
+if TYPE_CHECKING:
+    from rocketpy.config.observed import ObservedConfig
+
+__all__ = ["CallReport", "Reports"]
+
+logger = get_logger(__name__)
+
+CallReport: TypeAlias = Callable[..., Awaitable[Any]]
+"""Calls the function with the statistics where users' code runs on this surface; raises what it raises."""
+
+
+class Reports:
+    """The reports of one producer or consumer. All of it is for its trio thread.
+
+    Args:
+        what: how the log names it.
+        config: has the function and the interval.
+        make: makes the statistics.
+        call: calls the function.
+    """
+
+    def __init__(self, what: str, config: ObservedConfig, make: Callable[[], object], call: CallReport) -> None:
+        self._what = what
+        self._config = config
+        self._make = make
+        self._call = call
+        self._ended = False
+        self._idle = trio.Event()
+        self._idle.set()
+        self._seldom = Seldom(logger, clock=trio.current_time)
+
+    async def run(self) -> None:
+        """Report at every interval, until cancelled."""
+        async for _ in ticks(self._config.statistics_interval):
+            if self._ended:
+                return
+            self._idle = trio.Event()
+            try:
+                await self._report()
+            finally:
+                self._idle.set()
+
+    async def _report(self) -> None:
+        try:
+            await self._call(self._config.on_statistics, self._make())
+        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it raises is the user's, and changes nothing
+            self._seldom.error(type(error).__name__, "%s: on_statistics failed: %r", self._what, error, exc_info=error)
+
+    async def close(self) -> None:
+        """Begin no call any more, and wait for the one that is under way, for `close_timeout` at the most."""
+        self._ended = True
+        with trio.move_on_after(self._config.close_timeout, shield=True):
+            await self._idle.wait()

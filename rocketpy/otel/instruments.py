@@ -1,0 +1,173 @@
+"""What spans and metrics are made with: a tracer, the instruments, and the ways to begin and end an operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.metrics import get_meter
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
+
+from rocketpy._version import __version__
+from rocketpy.otel.conventions import (
+    DESTINATION,
+    ERROR_TYPE,
+    OPERATION,
+    OPERATION_TYPE,
+    SYSTEM,
+    Attributes,
+    error_type,
+)
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.propagators.textmap import TextMapPropagator
+    from opentelemetry.trace import TracerProvider
+
+    from rocketpy.message import MessageExt
+
+__all__ = ["Instruments", "Operation"]
+
+_NAME = "rocketpy"
+_OF_METRICS = frozenset({SYSTEM, OPERATION, OPERATION_TYPE, DESTINATION, "messaging.consumer.group.name"})
+"""Attributes of metrics: few values each, or there would be a time series for every message."""
+
+
+class Operation:
+    """A send, a receive or a call of a listener that is under way.
+
+    Args:
+        instruments: what it is measured with.
+        span: its span.
+        attributes: of its metrics.
+        messages: how many it has.
+        processes: whether it is the call of a listener.
+    """
+
+    def __init__(
+        self, instruments: Instruments, span: Span, attributes: Attributes, messages: int, *, processes: bool
+    ) -> None:
+        self._instruments = instruments
+        self.span = span
+        self._attributes = {name: value for name, value in attributes.items() if name in _OF_METRICS}
+        self.messages = messages
+        self._processes = processes
+        self._began = perf_counter()
+        self._ended = False
+
+    @property
+    def context(self) -> Context:
+        """The context in which it is the current one."""
+        return trace.set_span_in_context(self.span)
+
+    def end(self, error: BaseException | None = None, problem: str | None = None) -> None:
+        """It has ended; only the first time counts.
+
+        Args:
+            error: what it raised.
+            problem: what it came to, where that is no success and nothing was raised.
+        """
+        if self._ended:
+            return
+        self._ended = True
+        seconds, attributes = perf_counter() - self._began, self._attributes
+        if error is not None:
+            self.span.record_exception(error)
+            self.span.set_status(Status(StatusCode.ERROR, str(error)))
+            problem = error_type(error)
+        elif problem is not None:
+            self.span.set_status(Status(StatusCode.ERROR, problem))
+        if problem is not None:
+            self.span.set_attribute(ERROR_TYPE, problem)
+            attributes = attributes | {ERROR_TYPE: problem}
+        self.span.end()
+        self._instruments.count(attributes, seconds, self.messages, processes=self._processes)
+
+
+class Instruments:
+    """The tracer and the meters.
+
+    Args:
+        tracer_provider: of the spans; the global one when None.
+        meter_provider: of the metrics; the global one when None.
+        propagator: puts contexts into properties and takes them out; the global one when None, which is W3C's.
+    """
+
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None,
+        meter_provider: MeterProvider | None,
+        propagator: TextMapPropagator | None,
+    ) -> None:
+        self.tracer = trace.get_tracer(_NAME, __version__, tracer_provider)
+        self._propagator = propagator
+        meter = get_meter(_NAME, __version__, meter_provider)
+        self._duration = meter.create_histogram(
+            "messaging.client.operation.duration", "s", "Duration of sends and receives."
+        )
+        self._processing = meter.create_histogram("messaging.process.duration", "s", "Duration of calls of listeners.")
+        self._sent = meter.create_counter("messaging.client.sent.messages", "{message}", "Messages that were sent.")
+        self._consumed = meter.create_counter(
+            "messaging.client.consumed.messages", "{message}", "Messages that were passed to the application."
+        )
+
+    def inject(self, properties: dict[str, str], context: Context) -> None:
+        """Put a context into the properties of a message."""
+        (self._propagator or propagate.get_global_textmap()).inject(properties, context)
+
+    def extract(self, message: MessageExt) -> Context:
+        """The context that a message carries; an empty one where it has none."""
+        return (self._propagator or propagate.get_global_textmap()).extract(message.properties, Context())
+
+    def begin(
+        self,
+        kind: SpanKind,
+        name: str,
+        type_: str,
+        attributes: Attributes,
+        messages: int,
+        *,
+        context: Context | None = None,
+        links: Sequence[Link] = (),
+    ) -> Operation:
+        """Begin an operation: a child of the current span, or of that in `context`."""
+        found = {SYSTEM: "rocketmq", OPERATION: name, OPERATION_TYPE: type_} | attributes
+        destination = attributes.get(DESTINATION)
+        span = self.tracer.start_span(
+            name if destination is None else f"{name} {destination}",
+            context,
+            kind,
+            found,
+            links,
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        return Operation(self, span, found, messages, processes=type_ == "process")
+
+    def count(self, attributes: Attributes, seconds: float, messages: int, *, processes: bool) -> None:
+        """Count an operation that has ended."""
+        if processes:
+            self._processing.record(seconds, attributes)
+            self._consumed.add(messages, attributes)
+            return
+        self._duration.record(seconds, attributes)
+        if attributes[OPERATION_TYPE] == "send":
+            self._sent.add(messages, attributes)
+        elif attributes[OPERATION_TYPE] == "receive":
+            self._consumed.add(messages, attributes)
+
+
+@contextmanager
+def ending(operation: Operation) -> Iterator[Operation]:
+    """Run a block within an operation, and end it with what the block raises."""
+    with trace.use_span(operation.span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
+        try:
+            yield operation
+        except BaseException as error:
+            operation.end(error)
+            raise
+    operation.end()
