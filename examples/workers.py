@@ -1,7 +1,7 @@
-"""Share out messages to workers that finish in any order, on trio: `python -m examples.workers [NAMESRV]`.
+"""Share messages among workers that finish in any order, on trio: `python -m examples.workers [NAMESRV]`.
 
-Each worker acknowledges what it has done, so what is committed never passes a message that is not done. One is not:
-after a restart it would come again, with what follows it in its queue.
+Each worker acknowledges what it has done, so no commit passes a message that is not done. One message never is: after
+a restart it would come again, with those that follow it in its queue.
 Without a name server the program starts a cluster of its own.
 """
 

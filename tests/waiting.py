@@ -46,6 +46,7 @@ HELPERS = {
     "chaos/consuming.py": "consumers in programs of their own take their time",
     "chaos/houses.py": "consumers in programs of their own take their time",
     "chaos/lanes.py": "senders in programs of their own take their time",
+    "consumer/thread_bench.py": "listeners in real threads, which only the system wakes",
     "hostile/crowd.py": "looks until many real connections are there",
     "hostile/gate.py": "looks whether a real client has come back",
     "hostile/innocent.py": "sends to a real server at a steady pace, to see how long it waits",

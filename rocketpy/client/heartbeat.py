@@ -206,10 +206,10 @@ class Heartbeats:
         answered.append(address)
 
     async def _tell(self, broker_name: str, address: str, data: HeartbeatData) -> int:
-        """Send a heartbeat to one broker, one for each group if it refuses that. Returns the broker's version.
+        """Send a heartbeat to one broker, or one for each group if it refuses that. Returns the broker's version.
 
         Raises:
-            BrokerError: it refuses every group, or one for now.
+            BrokerError: the broker refuses all groups, or is too busy for some of them.
             TransportError, RequestTimeoutError: it does not answer.
         """
         try:
@@ -220,10 +220,10 @@ class Heartbeats:
         return version
 
     async def _tell_apart(self, broker_name: str, address: str, data: HeartbeatData, error: BrokerError) -> int:
-        """Find out which groups a broker refuses, so that the others stay its members, and note these.
+        """Find out which groups a broker refuses, and note them; the others stay registered with it.
 
         Raises:
-            BrokerError: it refuses every group, or one for now.
+            BrokerError: the broker refuses all groups, or is too busy for some of them.
         """
         parts = _parts(data)
         refused: dict[str, BrokerError] = {}

@@ -17,8 +17,9 @@ import attrs
 import trio
 
 from rocketpy.client.api import group as group_api
+from rocketpy.consumer.other_members import first_answer
 from rocketpy.consumer.successor import Successor
-from rocketpy.errors import BrokerError, NoPermissionError, RequestCodeNotSupportedError, RocketMQError
+from rocketpy.errors import NoPermissionError, RequestCodeNotSupportedError
 from rocketpy.logs import get_logger
 from rocketpy.results import MessageModel
 from rocketpy.wire.names import is_retry_topic
@@ -168,18 +169,11 @@ class Membership:
         Raises:
             NoPermissionError, RequestCodeNotSupportedError: a broker does not permit or know the request.
         """
-        for address in sorted(self._client.heartbeats.answering):
-            try:
-                return await group_api.consumer_connections(
-                    self._client.pool, address, self._config.group, timeout=self._client.config.request_timeout
-                )
-            except (NoPermissionError, RequestCodeNotSupportedError):
-                raise
-            except BrokerError as error:
-                logger.debug("%s does not know the group yet: %s", address, error)
-            except RocketMQError as error:
-                logger.debug("%s did not say who is in the group: %s", address, error)
-        return None
+
+        async def ask(address: str, timeout: float) -> ConsumerConnection:
+            return await group_api.consumer_connections(self._client.pool, address, self._config.group, timeout=timeout)
+
+        return await first_answer(self._client, ask)
 
     def _tell(self, group: ConsumerConnection, wrong: _Wrong) -> None:
         self._tell_namesakes(wrong.addresses)

@@ -6,9 +6,9 @@ answer too, with what they know.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rocketpy.client.api import group as group_api
 from rocketpy.errors import NoPermissionError, RequestCodeNotSupportedError, RocketMQError
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.wire.bodies.running import ConsumerRunningInfo
 
-__all__ = ["OtherMembers", "next_of"]
+__all__ = ["OtherMembers", "first_answer", "next_of"]
 
 logger = get_logger(__name__)
+
+T = TypeVar("T")
 
 
 def next_of(members: Sequence[str], after: str, most: int) -> list[str]:
@@ -47,18 +49,11 @@ class OtherMembers:
         Raises:
             NoPermissionError, RequestCodeNotSupportedError: brokers refuse the request.
         """
-        for address in sorted(self._client.heartbeats.answering):
-            try:
-                found = await group_api.consumer_list(
-                    self._client.pool, address, self._group, timeout=self._client.config.request_timeout
-                )
-            except (NoPermissionError, RequestCodeNotSupportedError):
-                raise
-            except RocketMQError as error:
-                logger.debug("%s did not say who is in the group: %s", address, error)
-            else:
-                return sorted(set(found) - {self._client.client_id})
-        return ()
+
+        async def ask(address: str, timeout: float) -> list[str]:
+            return await group_api.consumer_list(self._client.pool, address, self._group, timeout=timeout)
+
+        return sorted({*(await first_answer(self._client, ask) or ())} - {self._client.client_id})
 
     async def running_info(self, member: str) -> ConsumerRunningInfo | None:
         """The state of a member; None if no broker can tell.
@@ -66,13 +61,28 @@ class OtherMembers:
         Raises:
             NoPermissionError, RequestCodeNotSupportedError: brokers refuse the request.
         """
-        for address in sorted(self._client.heartbeats.answering):
-            try:
-                return await group_api.running_info(
-                    self._client.pool, address, self._group, member, timeout=self._client.config.request_timeout
-                )
-            except (NoPermissionError, RequestCodeNotSupportedError):
-                raise
-            except RocketMQError as error:
-                logger.debug("%s did not say which queues %s has: %s", address, member, error)
-        return None
+
+        async def ask(address: str, timeout: float) -> ConsumerRunningInfo:
+            return await group_api.running_info(self._client.pool, address, self._group, member, timeout=timeout)
+
+        return await first_answer(self._client, ask)
+
+
+async def first_answer(client: MQClientInstance, ask: Callable[[str, float], Awaitable[T]]) -> T | None:
+    """What the first broker that can tell says about a group; None if none can tell now.
+
+    Args:
+        client: its heartbeats are answered by the brokers that are asked.
+        ask: sends the question, given the address of a broker and the timeout in seconds.
+
+    Raises:
+        NoPermissionError, RequestCodeNotSupportedError: a broker does not permit or know the request.
+    """
+    for address in sorted(client.heartbeats.answering):
+        try:
+            return await ask(address, client.config.request_timeout)
+        except (NoPermissionError, RequestCodeNotSupportedError):
+            raise
+        except RocketMQError as error:
+            logger.debug("%s cannot tell about a group: %s", address, error)
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, final
 
 import trio
@@ -21,13 +22,13 @@ from rocketpy.errors import (
     BrokerError,
     BrokerUnreachableError,
     ConfigError,
-    FilterRefusedError,
     MessageDecodeError,
     OffsetOutOfRangeError,
+    RequestTimeoutError,
     RocketMQError,
     ServiceCrashedError,
+    TransportError,
 )
-from rocketpy.logs import get_logger
 from rocketpy.results import MessageModel, PullResult, PullStatus
 from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.bodies.route import MASTER_ID
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from rocketpy.remoting.network import Network
 
 __all__ = ["PullConsumer"]
-
-logger = get_logger(__name__)
 
 _MOST_MESSAGES = 1024
 _MOST_ACCEPTED = 256
@@ -206,18 +205,13 @@ class PullConsumer(Fetching):
             expression_type=wanted.data.expression_type,
             bname=self.client.routes.broker_name(queue),
         )
-        if not wanted.data.is_tag and (address, wanted.data.sub_string) not in self._accepted:
-            await self._check_filter(address, wanted, deadline)
-        pool, left, own = self.client.pool, max(0.001, deadline - trio.current_time()), self.config.serializers
+        own = self.config.serializers
         try:
-            result = await pull_message(pool, address, header, broker_name=queue.broker_name, timeout=left)
+            result = await self._ask(address, header, queue, wanted, deadline)
         except RocketMQError as error:
             if isinstance(error, MessageDecodeError):
                 give_serializers(error.decoded, own)
             self._replicas.pop(queue, None)  # the next pull goes to the master
-            # The code for brokers that do not filter by SQL, since a restart for example; but not for them alone.
-            if isinstance(error, BrokerError) and error.code == ResponseCode.SYSTEM_ERROR and not wanted.data.is_tag:
-                await self._check_filter(address, wanted, deadline)
             raise
         self._replicas.pop(queue, None)
         if result.suggested_broker_id != MASTER_ID:
@@ -227,23 +221,40 @@ class PullConsumer(Fetching):
             give_serializers(found.messages, own)
         return found
 
+    async def _ask(
+        self,
+        address: str,
+        header: PullMessageRequestHeader,
+        queue: MessageQueue,
+        wanted: Subscription,
+        deadline: float,
+    ) -> PullResult:
+        """Pull from a broker that accepts the subscription."""
+        by_expression = not wanted.data.is_tag
+        if by_expression and (address, wanted.data.sub_string) not in self._accepted:
+            await self._check_filter(address, wanted, deadline)
+        pool, left = self.client.pool, max(0.001, deadline - trio.current_time())
+        try:
+            return await pull_message(pool, address, header, broker_name=queue.broker_name, timeout=left)
+        except BrokerError as error:
+            # The code for brokers that do not filter by SQL, since a restart for example; but not for them alone.
+            if by_expression and error.code == ResponseCode.SYSTEM_ERROR:
+                with suppress(TransportError, RequestTimeoutError):  # the broker's own answer says more
+                    await self._check_filter(address, wanted, deadline)
+            raise
+
     async def _check_filter(self, address: str, wanted: Subscription, deadline: float) -> None:
         """Ask a broker whether it accepts an SQL expression; Apache's answers a pull by a wrong one with all messages.
 
         Raises:
             FilterRefusedError: it does not, or does not filter by SQL at all.
+            TransportError, RequestTimeoutError: it does not answer, so that nothing may be pulled yet.
         """
         client, left = self.client, max(0.001, deadline - trio.current_time())
-        try:
-            await check_filter(client.pool, address, client.client_id, self.config.group, wanted.data, timeout=left)
-        except FilterRefusedError:
-            raise
-        except RocketMQError as error:
-            logger.debug("%s does not say whether it can filter %s: %s", address, wanted.data.topic, error)
-        else:
-            if len(self._accepted) >= _MOST_ACCEPTED:
-                self._accepted.clear()
-            self._accepted.add((address, wanted.data.sub_string))
+        await check_filter(client.pool, address, client.client_id, self.config.group, wanted.data, timeout=left)
+        if len(self._accepted) >= _MOST_ACCEPTED:
+            self._accepted.clear()
+        self._accepted.add((address, wanted.data.sub_string))
 
     async def _address(self, queue: MessageQueue, budget: float) -> str:
         """The broker that the last answer has suggested to pull from."""

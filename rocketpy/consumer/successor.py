@@ -1,9 +1,9 @@
 """Successor: checks that members of a group work alike: message model, order and allocation strategy.
 
-Brokers know at most what the last heartbeat said, but members say all of it when a broker asks them for their running
-info. Each member asks only the one
-that follows it in the order of their ids, and asks again only when another one follows: in a group of any size, if some
-members differ, then somebody differs from the member after it. Java has no counterpart, but its members answer.
+Brokers know at most what the last heartbeat said, but members report all of it when a broker asks them for their
+running info. Each member asks only the next one in the order of their ids, and asks again only when another one is
+next: if any members of a group differ, some member differs from the next one. Java has no counterpart, but its members
+answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Successor:
         config: the consumer's settings.
 
     Attributes:
-        told_model: whether another message model was told.
+        told_model: whether it has warned of another message model.
     """
 
     def __init__(self, client: MQClientInstance, config: SharingConfig) -> None:
@@ -52,7 +52,7 @@ class Successor:
         self._refused = False
 
     async def look(self, ids: Collection[str]) -> None:
-        """Ask the next member, unless it is the one that has answered last, and warn of what differs.
+        """Ask the next member, unless it has answered already, and warn of what differs.
 
         Args:
             ids: the client ids of all members.
@@ -83,8 +83,8 @@ class Successor:
         """Warn once of members with another message model.
 
         Args:
-            theirs: which one they have.
-            others: who they may be.
+            theirs: their message model.
+            others: the client ids of members that may have it, for the log.
         """
         if self.told_model:
             return

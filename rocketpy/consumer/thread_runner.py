@@ -29,7 +29,10 @@ __all__ = ["ThreadRunner", "runner_for_plain_listeners"]
 
 
 _LINGER = 0.001
-"""Seconds that an idle worker waits for more calls before it notifies the trio thread of those that have ended."""
+"""Seconds that an idle worker waits for more calls before it notifies the trio thread of those that have ended. Calls
+that come sooner after the last ones come in a stream."""
+_TURNS = 16
+"""Turns of the loop until a worker is woken for calls that come in a stream; for others it is one."""
 
 
 class _Thread(Worker):
@@ -83,12 +86,19 @@ class ThreadRunner(Crew[_Thread]):
         """Run the service. When it is cancelled, running threads are abandoned, as nothing can stop them."""
         try:
             async with trio.open_nursery() as self._nursery:
+                woken = -math.inf
                 while not self._stopped:
                     await self._due.wait()
                     self._due = trio.Event()
-                    # A turn of the loop later, for all calls that have come by then: each switch to a thread and back
+                    now = began = self._clock()
+                    # Turns of the loop later, for all calls that have come by then: each switch to a thread and back
                     # costs as much as twenty calls.
-                    await trio.lowlevel.checkpoint()
+                    for _ in range(_TURNS if began - woken < _LINGER else 1):
+                        await trio.lowlevel.checkpoint()
+                        now = self._clock()
+                        if now - began > _LINGER:
+                            break  # the loop is busy
+                    woken = now
                     with self._lock:
                         self._wake_one()
         finally:

@@ -9,10 +9,10 @@ import pytest
 from trio.testing import MockClock
 
 from rocketpy.consumer import PullConsumer
-from rocketpy.errors import BrokerError
+from rocketpy.errors import BrokerError, RequestTimeoutError
 from rocketpy.message import MessageQueue
 from rocketpy.wire.bodies.route import BrokerData, QueueData, TopicRouteData
-from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.consumer.brokers import PullBroker, Step, world
 from tests.consumer.helpers import record
 
@@ -70,3 +70,16 @@ async def test_after_a_failed_pull_from_a_replica_the_master_is_asked(autojump_c
         await consumer.pull(ONE, 1)
         assert [pull.queue_offset for pull in master.pulls] == [0, 1]
         assert [pull.queue_offset for pull in replica.pulls] == [1]
+
+
+async def test_after_a_replica_has_not_checked_an_expression_the_master_is_asked(autojump_clock: MockClock) -> None:
+    async with two_brokers() as (consumer, master, replica):
+        master.on(RequestCode.CHECK_CLIENT_CONFIG, lambda _, request: request.answer())
+        replica.on(RequestCode.CHECK_CLIENT_CONFIG, lambda *_: None)
+        master.script[0] = suggests(master, 1)
+        await consumer.pull(ONE, 0, sql="a > 1")
+        with pytest.raises(RequestTimeoutError):
+            await consumer.pull(ONE, 1, sql="a > 1")
+        await consumer.pull(ONE, 1, sql="a > 1")
+        assert [pull.queue_offset for pull in master.pulls] == [0, 1]
+        assert not replica.pulls

@@ -14,6 +14,7 @@ from rocketpy.errors import (
     ConfigError,
     FilterRefusedError,
     OffsetOutOfRangeError,
+    RequestTimeoutError,
     TopicNotFoundError,
 )
 from rocketpy.message import Message, MessageQueue
@@ -189,6 +190,11 @@ async def test_a_pull_checks_an_expression_once_as_apaches_broker_gives_everythi
             for sql in ("a > 1", "a > 1", "a > 2"):
                 await consumer.pull(brokers.queue(), 0, sql=sql)
             assert checks == ["a >", "a >", "a > 1", "a > 2"]
+            w.broker.on(RequestCode.CHECK_CLIENT_CONFIG, lambda *_: None)
+            pulls = len(w.broker.pulls)
+            with pytest.raises(RequestTimeoutError):
+                await consumer.pull(brokers.queue(), 0, sql="a > 3")
+            assert len(w.broker.pulls) == pulls, "pulled by an expression that nobody has checked"
 
 
 async def test_a_pull_by_an_expression_from_a_broker_that_does_not_filter_by_them(autojump_clock: MockClock) -> None:

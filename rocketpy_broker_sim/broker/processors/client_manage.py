@@ -45,8 +45,8 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     no further, so that no member stays behind whose connection is gone. One that makes a retry topic is answered once
     the name servers have heard of that: a client looks for it next, and again after half a minute only.
 
-    What cannot be taken in is left out, and the answer says so once the rest is noted: one subscription must not cost
-    a client all of its groups.
+    What has to be refused is left out, and the answer says so after the rest has been noted: a client must not lose all
+    of its groups because of one subscription.
 
     Raises:
         BrokerError: the first reason why something was left out.
@@ -77,7 +77,7 @@ class _Pending:
     """What the answer to a heartbeat waits for: topics that the name servers hear of, and expressions.
 
     Attributes:
-        refusal: Why something was left out, the first reason of several; it is not waited with.
+        refusal: The first reason why something was left out. It is answered at once.
     """
 
     def __init__(self, send: Callable[[RemotingCommand], object]) -> None:
@@ -87,7 +87,7 @@ class _Pending:
         self.refusal: BrokerError | None = None
 
     def refuse(self, error: BrokerError) -> None:
-        """Something is left out."""
+        """Note why something is left out."""
         self.refusal = self.refusal or error
 
     def add(self, count: int) -> None:
@@ -131,7 +131,7 @@ def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
 def _consumer(
     broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData, pending: _Pending
 ) -> Generator[None, None, bool]:
-    """Take in one consumer group, and note in `pending` what the answer has to wait for and what is left out.
+    """Register one consumer group, and note in `pending` what the answer has to wait for and what is left out.
 
     Returns whether the client should send its subscriptions again.
 
@@ -219,7 +219,7 @@ def _acceptable(
 
 
 def _check_subscription(group: str, wanted: SubscriptionData) -> None:
-    """Refuse a name that no topic has, and tags without bounds.
+    """Refuse a name that no topic can have, and more tags than are allowed.
 
     Raises:
         BrokerError: with what is wrong.
