@@ -14,6 +14,7 @@ from rocketpy._version import __version__
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.selection import by_hash, by_random
+    from rocketpy.client.send_hooks import SendContext
     from rocketpy.config import (
         ClientConfig,
         LatencyTable,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
         Suspend,
         TransactionSendResult,
     )
+    from rocketpy.trace.decoding import TraceRecord, decode_traces
     from rocketpy.wire.message_id import OffsetMessageId, UniqueId, decode_offset_message_id, decode_unique_id
 
 __all__ = [
@@ -173,6 +175,7 @@ __all__ = [
     "RouteNotFoundError",
     "RowError",
     "SendAttempt",
+    "SendContext",
     "SendError",
     "SendManyError",
     "SendManyResult",
@@ -189,6 +192,7 @@ __all__ = [
     "TopicNotFoundError",
     "TopicNotWritableError",
     "TopicRates",
+    "TraceRecord",
     "TransactionProducer",
     "TransactionProducerConfig",
     "TransactionSendResult",
@@ -199,6 +203,7 @@ __all__ = [
     "by_random",
     "create_reply_message",
     "decode_offset_message_id",
+    "decode_traces",
     "decode_unique_id",
     "replay_dead_letters",
 ]
@@ -206,6 +211,7 @@ __all__ = [
 _HOMES = {
     "rocketpy.client.instance": ("MQClientInstance",),
     "rocketpy.client.selection": ("by_hash", "by_random"),
+    "rocketpy.client.send_hooks": ("SendContext",),
     "rocketpy.config": (
         "ClientConfig",
         "LatencyTable",
@@ -251,6 +257,7 @@ _HOMES = {
         "Suspend",
         "TransactionSendResult",
     ),
+    "rocketpy.trace.decoding": ("TraceRecord", "decode_traces"),
     "rocketpy.wire.message_id": ("OffsetMessageId", "UniqueId", "decode_offset_message_id", "decode_unique_id"),
 }
 """Where the names live that are not errors: they load on first use, so that a part does not load the rest."""

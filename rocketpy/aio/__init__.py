@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rocketpy.client.send_hooks import SendContext
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.aio.consumer import PushConsumer
     from rocketpy.aio.dead_letters import replay_dead_letters
@@ -99,6 +100,7 @@ __all__ = [
     "PushConsumerStatus",
     "QueueStatus",
     "RetryLater",
+    "SendContext",
     "SendManyResult",
     "SendResult",
     "SendStatus",

@@ -64,6 +64,8 @@ class Outgoing:
     """Whether it is a message that may go to any queue, with nothing to be looked at: nearly every one is."""
     is_reply: bool = False
     """Whether it answers a request, so that the broker pushes it to the client that asked."""
+    stands_in: bool = False
+    """Whether `message` is not the user's, and does not have its properties."""
 
     @property
     def topic(self) -> str:

@@ -69,8 +69,10 @@ async def _written(sending: Sending) -> Connection:
             connection = core.client.pool.nowait(address) or await core.client.pool.get(address, timeout=left)
             if outgoing.timed:
                 await core.times.check(broker_name, address, timeout=left / 2)
-            connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
+            core.write_oneway(outgoing, queue, broker_name, connection)
         except RocketMQError as error:
+            if core.was_forbidden(error):
+                raise
             sending.note(broker_name, address, error, started)
             then = sending.then(error)
             if then is None:

@@ -8,19 +8,19 @@ MQClientAPIImpl.processSendResponse.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
-import attrs
 import trio
 
 from rocketpy.client.api.send import send_result
 from rocketpy.client.delivery_time import DeliveryTimes
 from rocketpy.client.fault import MQFaultStrategy
 from rocketpy.client.key_order import KeyOrder
-from rocketpy.client.outgoing import Outgoing
+from rocketpy.client.one_try import AnyConnection, Choice, RequestConnection, Try
 from rocketpy.client.publish_info import MAX_QUEUES
 from rocketpy.client.retries import Failure, NotStoredOkError, SendKind, Then, decide, failure_of
 from rocketpy.client.selection import RoundRobin, select_queue, sharding_queue
+from rocketpy.client.send_hooks import SendHooks
 from rocketpy.client.waiting import TrioThread, Waits
 from rocketpy.client.warm import Warm, Way, quick_result
 from rocketpy.errors import (
@@ -43,16 +43,13 @@ from rocketpy.wire.templates import SendTemplate
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.one_try import Tracer, WritingConnection
+    from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.config import ProducerConfig
-    from rocketpy.remoting.hooks import RequestHook
-    from rocketpy.wire.codes import SerializeType
     from rocketpy.wire.fast_answer import SendAnswer
 
 __all__ = ["Choice", "RequestConnection", "SendCore", "Try"]
-
-Choice = Callable[["TopicPublishInfo"], MessageQueue]
-"""Chooses the queue of a send that does not leave it to us."""
 
 _MAX_TEMPLATES = 4096
 _SEND_OK, _PLAIN = SendStatus.SEND_OK, SendKind.PLAIN
@@ -61,56 +58,6 @@ _SEND_OK, _PLAIN = SendStatus.SEND_OK, SendKind.PLAIN
 
 _NOT_AGAINST_A_BROKER: Final = (ProtocolError, NotStoredOkError)
 _SHARDING_KEY: Final = PropertyName.SHARDING_KEY
-
-
-class RequestConnection(Protocol):
-    """What a connection needs for a try to be made for it."""
-
-    @property
-    def address(self) -> str:
-        """The peer as "host:port"."""
-        ...
-
-    @property
-    def hooks(self) -> Sequence[RequestHook]:
-        """What wants to see typed requests."""
-        ...
-
-    @property
-    def serialize_type(self) -> SerializeType:
-        """How headers are encoded."""
-        ...
-
-    def next_opaque(self) -> int:
-        """The number for the next request."""
-        ...
-
-    def on_go_away(self) -> object:
-        """The peer has asked us to go away: take no more requests, and let the next one dial. In the trio thread."""
-        ...
-
-
-AnyConnection = TypeVar("AnyConnection", bound=RequestConnection)
-_Connection_co = TypeVar("_Connection_co", bound=RequestConnection, covariant=True)
-
-
-@attrs.define(eq=False)
-class Try(Generic[_Connection_co]):
-    """One try of one send, under way."""
-
-    outgoing: Outgoing
-    queue: MessageQueue
-    broker_name: str
-    address: str
-    connection: _Connection_co
-    opaque: int
-    frame: bytes
-    started: float
-    """On trio's clock."""
-    command: RemotingCommand | None = None
-    """The request as fields, where hooks want to see it."""
-    others: bool = False
-    """Whether there is another broker that could take the message."""
 
 
 class SendCore:
@@ -123,6 +70,8 @@ class SendCore:
         is_open: whether sends that wait for their turn may still begin.
         home: the thread of that loop; once it is open.
         waits: the deadlines of those that wait; once it is open, in the trio thread.
+        hooks: the user's, around each try; None where there are none.
+        tracer: told of each acknowledged try; None where sends are not traced.
     """
 
     def __init__(self, client: MQClientInstance, config: ProducerConfig) -> None:
@@ -133,6 +82,9 @@ class SendCore:
         self.order = KeyOrder()
         self.times = DeliveryTimes(client)
         self.is_open = False
+        self.hooks = SendHooks.of(config)
+        self.tracer: Tracer | None = None
+        self._is_watched = self.hooks is not None
         self._round_robin = RoundRobin()
         self._templates: dict[tuple[str, str, int], SendTemplate] = {}
         self._targets: tuple[int, dict[MessageQueue, tuple[str, str]]] = 0, {}
@@ -148,6 +100,11 @@ class SendCore:
     def close(self) -> None:
         """Sends that wait for their turn do not begin any more."""
         self.is_open = False
+
+    def trace_with(self, tracer: Tracer | None) -> None:
+        """From now on tell somebody of each acknowledged try."""
+        self.tracer = tracer
+        self._is_watched = self.hooks is not None or tracer is not None
 
     def _now(self) -> float:
         return self.clock()
@@ -179,7 +136,7 @@ class SendCore:
         info = self.client.routes.publish_info(outgoing.message.topic)
         if info is None:
             return None
-        if choice is None and outgoing.is_plain and not self.fault.enabled:
+        if choice is None and outgoing.is_plain and not self.fault.enabled and self.hooks is None:
             self._warm_up(outgoing, info)
         queue = self.choose(outgoing, info, choice)
         try:
@@ -321,7 +278,25 @@ class SendCore:
         connection: AnyConnection,
         started: float,
     ) -> Try[AnyConnection]:
-        """A try over a connection that is there."""
+        """A try over a connection that is there.
+
+        Raises:
+            Exception: whatever a hook raises to forbid it.
+        """
+        context = None if self.hooks is None else self.hooks.begin(outgoing, queue, address)
+        attempt = self._try(outgoing, queue, broker_name, address, connection, started)
+        attempt.context = context
+        return attempt
+
+    def _try(
+        self,
+        outgoing: Outgoing,
+        queue: MessageQueue,
+        broker_name: str,
+        address: str,
+        connection: AnyConnection,
+        started: float,
+    ) -> Try[AnyConnection]:
         opaque = connection.next_opaque()
         if connection.hooks:
             command = self._hooked(outgoing, queue, broker_name, connection, opaque)
@@ -330,10 +305,30 @@ class SendCore:
         frame = self._filled(outgoing, queue, broker_name, opaque)
         return Try(outgoing, queue, broker_name, address, connection, opaque, frame, started)
 
-    def oneway_frame(
+    def write_oneway(
+        self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, connection: WritingConnection
+    ) -> None:
+        """Write a request that wants no answer.
+
+        Raises:
+            RocketMQError: it could not be written.
+            Exception: whatever a hook raises to forbid it.
+        """
+        hooks = self.hooks
+        if hooks is None:
+            connection.send_frame(self._oneway_frame(outgoing, queue, broker_name, connection))
+            return
+        context = hooks.begin(outgoing, queue, connection.address, oneway=True)
+        try:
+            connection.send_frame(self._oneway_frame(outgoing, queue, broker_name, connection))
+        except RocketMQError as error:
+            hooks.end(context, error)
+            raise
+        hooks.end(context, None)
+
+    def _oneway_frame(
         self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, connection: RequestConnection
     ) -> bytes:
-        """A request that wants no answer."""
         opaque = connection.next_opaque()
         if connection.hooks:
             return encode_command(self._hooked(outgoing, queue, broker_name, connection, opaque, ONEWAY_FLAG))
@@ -400,7 +395,7 @@ class SendCore:
             flag=0,
             properties="",
             reconsume_times=outgoing.reconsume_times,
-            unit_mode=False,
+            unit_mode=self.config.unit_mode,
             batch=outgoing.is_batch,
             max_reconsume_times=outgoing.max_reconsume_times,
             bname=broker_name,
@@ -430,9 +425,26 @@ class SendCore:
             result = quick_result(attempt, frame)
         if self.fault.enabled:
             self.fault.update(attempt.broker_name, self.clock() - attempt.started)
+        if self._is_watched:
+            self._acknowledged(attempt, result)
         if result.status is not _SEND_OK and self.config.retry_another_broker_when_not_store_ok:
             raise NotStoredOkError(result)
         return result
+
+    def _acknowledged(self, attempt: Try[AnyConnection], result: SendResult) -> None:
+        if self.tracer is not None:
+            self.tracer.sent(attempt.outgoing, attempt.address, self.clock() - attempt.started, result)
+        self.hooks_end(attempt, result)
+
+    def hooks_end(self, attempt: Try[AnyConnection], outcome: SendResult | BaseException) -> None:
+        """Tell hooks once how a try has ended."""
+        context, attempt.context = attempt.context, None
+        if context is not None and self.hooks is not None:
+            self.hooks.end(context, outcome)
+
+    def was_forbidden(self, error: BaseException) -> bool:
+        """Whether a hook has raised this to forbid a try: nothing follows it."""
+        return self.hooks is not None and error in self.hooks.refusals
 
     @staticmethod
     def _full_result(attempt: Try[AnyConnection], frame: Frame) -> SendResult:

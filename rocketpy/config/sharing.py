@@ -18,7 +18,7 @@ from rocketpy.config.checks import (
     one_of_or_function,
     seconds,
 )
-from rocketpy.config.client import ClientConfig
+from rocketpy.config.tracing import TracedConfig
 from rocketpy.message import MessageQueue
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 
@@ -34,7 +34,7 @@ def _consume_from_where(value: ConsumeFromWhere | str) -> ConsumeFromWhere:
 
 
 @attrs.frozen(kw_only=True)
-class SharingConfig(ClientConfig):
+class SharingConfig(TracedConfig):
     """The settings of consumers that share queues: start offset, allocation strategy, offset store and hooks."""
 
     group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})

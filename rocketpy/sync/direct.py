@@ -182,7 +182,7 @@ class DirectSends:
         connection = self.nowait(address)
         if connection is None:
             return False
-        connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
+        core.write_oneway(outgoing, queue, broker_name, connection)
         return True
 
     # --- the end ---------------------------------------------------------------------------------------
