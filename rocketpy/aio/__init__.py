@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rocketpy.client.send_hooks import SendContext
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.aio.consumer import PushConsumer
     from rocketpy.aio.dead_letters import replay_dead_letters
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from rocketpy.aio.producer import Producer
     from rocketpy.aio.pull_consumer import PullConsumer
     from rocketpy.aio.transactions import TransactionProducer
+    from rocketpy.client.send_hooks import SendContext
     from rocketpy.config import (
         ClientConfig,
         LatencyTable,
