@@ -62,9 +62,15 @@ class MQClientInstance(Reopenable):
         hooks: see every request and every answer.
         fields: settings by name, over those of `config`.
 
+    Attributes:
+        crash: the bug in one of its services that ended the client, None if none did.
+        tracing: what gathers trace records, by the topic that they go to.
+
     Raises:
         ConfigError: a setting cannot be used, or no name server is known.
     """
+
+    _services: trio.Nursery | None = None
 
     def __init__(
         self,
@@ -111,10 +117,7 @@ class MQClientInstance(Reopenable):
             is_urgent=self._is_waited_for,
         )
         self.tracing: dict[str, Flushed] = {}
-        """What gathers trace records, by the topic that they go to."""
-        self._services: trio.Nursery | None = None
         self.crash: ServiceCrashedError | None = None
-        """The bug in one of its services that ended the client, None if none did."""
         self._addresses: frozenset[str] = frozenset()
         self._lifecycle = Lifecycle(f"client {self.client_id}")
         self._stack: AsyncExitStack | None = None
