@@ -14,7 +14,7 @@ from rocketpy.client.client_id import new_unique_ids
 from rocketpy.message import PropertyName
 from rocketpy.seams import wall_ms
 from rocketpy.trace.dispatcher import TraceDispatcher, tracing
-from rocketpy.trace.records import ContextCode, key_text, sub_after, sub_before
+from rocketpy.trace.records import ContextCode, found_by, sub_after, sub_before
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -84,7 +84,7 @@ class ConsumeTracer:
 
     def _append(self, told: Sequence[tuple[str, str, str | None]], texts: Sequence[str]) -> None:
         for (topic, message_id, keys), text in zip(told, texts, strict=True):
-            self._dispatcher.append(topic, text, key_text([message_id], keys))
+            self._dispatcher.append(topic, text, found_by(message_id, keys))
 
 
 @asynccontextmanager

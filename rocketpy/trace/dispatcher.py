@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
@@ -49,14 +49,9 @@ _MOST_GROUP: Final = 200
 _numbers = itertools.count(1)
 
 
-class _Record(NamedTuple):
-    """One record that waits."""
-
-    topic: str
-    """Of the message that it tells of: records of different topics do not travel together."""
-    text: str
-    keys: Sequence[str]
-    """What it is found by, the ids of messages first."""
+_Record: TypeAlias = tuple[str, str, str]
+"""One that waits: the topic of its message, for records of different topics do not travel together; the text; and what
+it is found by, with blanks between. A plain tuple, since one is made for each message."""
 
 
 class TraceDispatcher:
@@ -81,6 +76,7 @@ class TraceDispatcher:
         self.discarded = 0
         self.lost = 0
         self._batch = config.trace_msg_batch_num
+        self._before_full = self._batch - 1
         settings = ProducerConfig.of(
             client.config,
             group=f"_INNER_TRACE_PRODUCER-{group[:_MOST_GROUP]}-{kind}-{next(_numbers)}",
@@ -103,29 +99,25 @@ class TraceDispatcher:
 
     # --- any thread --------------------------------------------------------------------------------------
 
-    def append(self, topic: str, text: str, keys: Sequence[str]) -> None:
+    def append(self, topic: str, text: str, found_by: str) -> None:
         """Add a record. Never waits, never raises.
 
         Args:
             topic: of the message that it tells of.
             text: the record.
-            keys: the ids of its messages, and their keys.
+            found_by: the ids of its messages, and their keys, with blanks between.
         """
         queue = self._queue
-        if len(queue) >= MOST_RECORDS:
-            self.discarded = next(self._numbers)
-            self._seldom.warning(
-                "full",
-                "trace records are dropped, as %d wait for %s: so far %d",
-                MOST_RECORDS,
-                self.topic,
-                self.discarded,
-            )
+        waiting = len(queue)
+        if waiting < MOST_RECORDS:
+            queue.append((topic, text, found_by))
+            if waiting >= self._before_full and not self._is_told:
+                self._is_told = True
+                self._tell()
             return
-        queue.append(_Record(topic, text, keys))
-        if len(queue) >= self._batch and not self._is_told:
-            self._is_told = True
-            self._tell()
+        self.discarded = next(self._numbers)
+        text = "%d trace records wait for %s, so others are dropped: %d so far"
+        self._seldom.warning("full", text, MOST_RECORDS, self.topic, self.discarded)
 
     def _tell(self) -> None:
         try:
@@ -171,13 +163,12 @@ class TraceDispatcher:
 
     async def _send_all(self, *, at_least: int) -> None:
         """Send messages as long as so many records wait."""
-        while len(self._queue) >= at_least:
-            batches: dict[str, list[_Record]] = {}
-            for _ in range(min(self._batch, len(self._queue))):
-                record = self._queue.popleft()
-                batches.setdefault(record.topic, []).append(record)
-            for batch in batches.values():
-                for body, keys, count in _messages(batch):
+        queue = self._queue
+        while len(queue) >= at_least:
+            records = [queue.popleft() for _ in range(min(self._batch, len(queue)))]
+            topics = {record[0] for record in records}
+            for topic in sorted(topics):
+                for body, keys, count in _messages([each for each in records if each[0] == topic]):
                     await self._room.acquire()
                     self._send(body, keys, count)
 
@@ -203,29 +194,22 @@ class TraceDispatcher:
             done(error)
 
 
-def _messages(records: Sequence[_Record]) -> list[tuple[bytes, str, int]]:
+def _messages(records: Sequence[_Record]) -> Iterator[tuple[bytes, str, int]]:
     """What is sent for records of one topic: bodies, each with its keys and how many records it has."""
-    made: list[tuple[bytes, str, int]] = []
-    parts: list[bytes] = []
-    keys: dict[str, None] = {}
-    size = key_size = 0
-    for record in records:
-        part = record.text.encode("utf-8", "replace")
-        added = _fitting(record.keys)
-        added_size = sum(len(key.encode("utf-8", "replace")) + 1 for key in added)
-        if parts and (size + len(part) > MOST_BYTES or key_size + added_size > _MOST_KEYS):
-            made.append((b"".join(parts), " ".join(keys), len(parts)))
-            parts, keys, size, key_size = [], {}, 0, 0
-        parts.append(part)
-        keys.update(dict.fromkeys(added))
-        size += len(part)
-        key_size += added_size
-    if parts:
-        made.append((b"".join(parts), " ".join(keys), len(parts)))
-    return made
+    keys = " ".join(dict.fromkeys([found_by for _, _, found_by in records]))
+    body = "".join([text for _, text, _ in records]).encode("utf-8", "replace")
+    if len(body) <= MOST_BYTES and len(keys) <= _MOST_KEYS and keys.isascii():
+        yield body, keys, len(records)
+        return
+    if len(records) > 1:
+        middle = len(records) // 2
+        yield from _messages(records[:middle])
+        yield from _messages(records[middle:])
+        return
+    yield body, _fitting(keys.split()), 1
 
 
-def _fitting(keys: Sequence[str]) -> list[str]:
+def _fitting(keys: Sequence[str]) -> str:
     """As many of them as a message may have, from the first on."""
     kept, size = [], 0
     for key in keys:
@@ -233,7 +217,7 @@ def _fitting(keys: Sequence[str]) -> list[str]:
         if size > _MOST_KEYS:
             break
         kept.append(key)
-    return kept
+    return " ".join(kept)
 
 
 @asynccontextmanager

@@ -5,20 +5,22 @@ What is missing is the word that Java writes for it. Plays the part of TraceData
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
 from rocketpy.results import LocalTransactionState
 
 __all__ = [
+    "FALSE",
     "FIELD",
+    "KINDS",
     "RECORD",
     "STATES",
+    "TRUE",
     "ContextCode",
     "MessageType",
     "end_transaction",
-    "key_text",
+    "found_by",
     "pub",
     "recall",
     "sub_after",
@@ -60,6 +62,11 @@ STATES: Final = {
 """As Java spells them."""
 
 
+TRUE, FALSE = f"true{RECORD}", f"false{RECORD}"
+"""Whether it went well, at the end of a record."""
+KINDS: Final = {kind: str(int(kind)) for kind in MessageType}
+
+
 def _flag(value: bool) -> str:
     return "true" if value else "false"
 
@@ -75,16 +82,31 @@ def pub(
     address: str,
     size: int,
     cost: int,
-    kind: int,
+    kind: str,
     offset_message_id: str | None,
-    *,
-    success: bool,
+    success: str,
 ) -> str:
-    """A message was sent. Times are in milliseconds; `size` is of its body, `kind` a `MessageType`."""
-    return (
-        f"Pub\x01{timestamp}\x01{region}\x01{group}\x01{topic}\x01{message_id}\x01{_MISSING if tags is None else tags}"
-        f"\x01{_MISSING if keys is None else keys}\x01{address}\x01{size}\x01{cost}\x01{kind:d}\x01"
-        f"{_MISSING if offset_message_id is None else offset_message_id}\x01{'true' if success else 'false'}\x02"
+    """A message was sent; times are in milliseconds, `size` is of its body, `kind` of `KINDS`, `success` TRUE or FALSE.
+
+    Made for each message that is sent: joining takes half as long as any other way to format.
+    """
+    return FIELD.join(
+        (
+            "Pub",
+            str(timestamp),
+            region,
+            group,
+            topic,
+            message_id,
+            _MISSING if tags is None else tags,
+            _MISSING if keys is None else keys,
+            address,
+            str(size),
+            str(cost),
+            kind,
+            _MISSING if offset_message_id is None else offset_message_id,
+            success,
+        )
     )
 
 
@@ -155,6 +177,6 @@ def recall(timestamp: int, region: str, group: str, topic: str, message_id: str,
     return FIELD.join(("Recall", str(timestamp), region, group, topic, message_id, _flag(success))) + RECORD
 
 
-def key_text(message_ids: Iterable[str], keys: str | None) -> tuple[str, ...]:
-    """What the record is found by: the ids and the keys of its messages, the ids first."""
-    return (*message_ids, *(keys.split() if keys else ()))
+def found_by(message_ids: str, keys: str | None) -> str:
+    """What a record is found by, with blanks between: the ids and the keys of its messages, the ids first."""
+    return message_ids if not keys else f"{message_ids} {' '.join(keys.split())}"

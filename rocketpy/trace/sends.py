@@ -14,7 +14,7 @@ from rocketpy.message import PropertyName
 from rocketpy.results import LocalTransactionState, SendStatus
 from rocketpy.seams import wall_ms
 from rocketpy.trace.dispatcher import TraceDispatcher, tracing
-from rocketpy.trace.records import MessageType, end_transaction, key_text, pub, recall
+from rocketpy.trace.records import FALSE, KINDS, TRUE, MessageType, end_transaction, found_by, pub, recall
 from rocketpy.wire.properties import decode_properties
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ logger = get_logger(__name__)
 _REGION: Final = "DefaultRegion"
 _MOST_IDS: Final = 200
 """Ids of a batch in one record: a frame may have thousands, and a record is found by each."""
-_NONE: Final[Mapping[str, str]] = {}
 _TAGS, _KEYS = PropertyName.TAGS, PropertyName.KEYS
 _PREPARED, _DELAY = PropertyName.TRANSACTION_PREPARED, PropertyName.DELAY
 _SEND_OK = SendStatus.SEND_OK
-_NORMAL, _HALF, _DELAYED = int(MessageType.NORMAL), int(MessageType.TRANSACTION_HALF), int(MessageType.DELAY)
+_NORMAL, _HALF, _DELAYED = (
+    KINDS[each] for each in (MessageType.NORMAL, MessageType.TRANSACTION_HALF, MessageType.DELAY)
+)
+_TRUE, _FALSE = TRUE, FALSE
 
 
 class SendTracer:
@@ -48,50 +50,53 @@ class SendTracer:
     """
 
     def __init__(self, dispatcher: TraceDispatcher, group: str) -> None:
-        self._dispatcher = dispatcher
+        self._append = dispatcher.append
+        self._trace_topic = dispatcher.topic
         self._group = group
         self._seldom = Seldom(logger)
 
     def sent(self, outgoing: Outgoing, address: str, seconds: float, result: SendResult) -> None:
         """A message, or a batch, has been stored after so many seconds."""
         try:
-            if result.trace_on and not outgoing.topic.startswith(self._dispatcher.topic):
-                self._sent(outgoing, address, int(seconds * 1000), result)
+            self._sent(outgoing, address, int(seconds * 1000), result)
         except Exception as exc:  # noqa: BLE001  the message has been sent
             self._seldom.error(type(exc).__name__, "a message to %s could not be traced", outgoing.topic, exc_info=exc)
 
     def _sent(self, outgoing: Outgoing, address: str, cost: int, result: SendResult) -> None:
-        message, topic, began = outgoing.message, outgoing.topic, wall_ms() - cost
-        success, region = result.status is _SEND_OK, result.region_id
+        status, message_id, offset_message_id, _, _, _, region, trace_on, _ = result
+        message = outgoing.message
+        topic = message.topic
+        if not trace_on or topic.startswith(self._trace_topic):
+            return
         if outgoing.is_batch:
             self._sent_together(outgoing, address, cost, result)
             return
         properties = decode_properties(outgoing.properties) if outgoing.stands_in else message.properties
-        get = properties.get
-        keys = get(_KEYS)
+        tags = keys = None
         kind = _NORMAL
-        if _DELAY in properties:
-            kind = _DELAYED
-        elif get(_PREPARED) == "true":
-            kind = _HALF
+        if len(properties) > 1:  # than the one that each message has
+            tags, keys = properties.get(_TAGS), properties.get(_KEYS)
+            if _DELAY in properties:
+                kind = _DELAYED
+            elif properties.get(_PREPARED) == "true":
+                kind = _HALF
+        success = _TRUE if status is _SEND_OK else _FALSE
         text = pub(
-            began,
+            wall_ms() - cost,
             region,
             self._group,
             topic,
-            result.message_id,
-            get(_TAGS),
+            message_id,
+            tags,
             keys,
             address,
             len(message.body),
             cost,
             kind,
-            result.offset_message_id,
-            success=success,
+            offset_message_id,
+            success,
         )
-        self._dispatcher.append(
-            topic, text, (result.message_id,) if keys is None else key_text([result.message_id], keys)
-        )
+        self._append(topic, text, message_id if keys is None else found_by(message_id, keys))
 
     def _sent_together(self, outgoing: Outgoing, address: str, cost: int, result: SendResult) -> None:
         """A batch, which has neither tag nor keys of its own: one record, several where it has very many messages."""
@@ -113,9 +118,9 @@ class SendTracer:
                 cost,
                 _NORMAL,
                 ",".join(offset_ids[some]) or result.offset_message_id,
-                success=result.status is _SEND_OK,
+                _TRUE if result.status is _SEND_OK else _FALSE,
             )
-            self._dispatcher.append(outgoing.topic, text, [",".join(ids[some]), *ids[some]])
+            self._append(outgoing.topic, text, " ".join((",".join(ids[some]), *ids[some])))
 
     def ended(
         self,
@@ -143,12 +148,12 @@ class SendTracer:
             state,
             from_check=from_check,
         )
-        self._dispatcher.append(topic, text, key_text([message_id], properties.get(_KEYS)))
+        self._append(topic, text, found_by(message_id, properties.get(_KEYS)))
 
     def recalled(self, topic: str, message_id: str, region: str, *, success: bool) -> None:
         """A broker has answered whether it takes a message back."""
         text = recall(wall_ms(), region, self._group, topic, message_id, success=success)
-        self._dispatcher.append(topic, text, (message_id,))
+        self._append(topic, text, message_id)
 
 
 @asynccontextmanager

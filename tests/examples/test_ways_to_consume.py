@@ -47,6 +47,11 @@ PRINTED = {
     "own_offsets": ["the first consumer has ended; the next one continues where the ledger says", "sum: 5050"],
     "own_strategy": ["large: 6 queues, small: 2"],
     "plain_pull": ["0:0 coffee", "0:1 cake", "1:0 tea", "3 messages"],
+    "traces": [
+        "shop -> Orders: SendResult",
+        "got two cups",
+        "refused: internal messages stay here, and do not go to Orders",
+    ],
     "workers": ["100 messages are handed out, 71 are committed", "Parcels has 4 queues now"],
 }
 

@@ -178,7 +178,7 @@ async def test_records_beyond_the_bound_are_counted_and_seldom_told_of(
         dispatcher = dispatcher_of(producer.client)
         with caplog.at_level(logging.WARNING, "rocketpy.trace"):
             for number in range(MOST_RECORDS + 10):  # without a checkpoint
-                dispatcher.append("Orders", f"x{number}\x02", ["k"])
+                dispatcher.append("Orders", f"x{number}\x02", "k")
         assert dispatcher.discarded == 10
         assert len([record for record in caplog.records if "dropped" in record.getMessage()]) == 1
         await dispatcher.flush()
@@ -190,9 +190,9 @@ async def test_large_records_and_many_keys_make_messages_that_brokers_take(autoj
     async with world(trace_topic_enable=True) as w, traced(w) as producer:
         dispatcher = dispatcher_of(producer.client)
         for number in range(40):
-            dispatcher.append(
-                "Orders", f"{number}:" + "é" * 10_000 + "\x02", [f"id{number}", *("k" * 500 for _ in range(50))]
-            )
+            text = f"{number}:" + "é" * 10_000 + "\x02"
+            keys = [f"id{number}", *(f"{each}" + "k" * 500 for each in range(50))]
+            dispatcher.append("Orders", text, " ".join(keys))
         await dispatcher.flush()
         assert dispatcher.lost == 0
         messages = await trace_messages(w)

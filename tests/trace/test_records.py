@@ -12,15 +12,24 @@ from hypothesis import strategies as st
 from rocketpy.errors import MessageDecodeError
 from rocketpy.results import LocalTransactionState
 from rocketpy.trace import TraceRecord, decode_traces
-from rocketpy.trace.records import MessageType, end_transaction, key_text, pub, recall, sub_after, sub_before
+from rocketpy.trace.records import (
+    FALSE,
+    KINDS,
+    TRUE,
+    MessageType,
+    end_transaction,
+    found_by,
+    pub,
+    recall,
+    sub_after,
+    sub_before,
+)
 from tests.vectors import java_cases
 
 COMMIT = LocalTransactionState.COMMIT
 REGION, GROUP, TOPIC, KEYS, HOST = "DefaultRegion", "G", "T", "k1 k2", "127.0.0.1:10911"
 MADE = {
-    "Pub": lambda: pub(
-        1111, REGION, GROUP, TOPIC, "M1", "TagA", KEYS, HOST, 10, 5, MessageType.NORMAL, "OFF", success=True
-    ),
+    "Pub": lambda: pub(1111, REGION, GROUP, TOPIC, "M1", "TagA", KEYS, HOST, 10, 5, "0", "OFF", TRUE),
     "SubBefore": lambda: sub_before(1111, REGION, GROUP, "REQ", "M1", 1, KEYS),
     "SubAfter": lambda: sub_after("REQ", "M1", 5, KEYS, 0, 1111, GROUP, success=True),
     "EndTransaction": lambda: end_transaction(
@@ -62,13 +71,13 @@ READ: dict[str, dict[str, Any]] = {
 def test_records_are_javas_byte_for_byte_and_read_back(kind: str) -> None:
     (output,) = [said for given, said in java_cases("trace_encode") if given["type"] == kind]
     assert MADE[kind]().encode().hex() == output["dataHex"]
-    assert list(key_text(["M1"], KEYS)) == output["keys"]
+    assert found_by("M1", KEYS).split(" ") == output["keys"]
     expected = TraceRecord(kind=kind, message_id="M1", timestamp=1111, group=GROUP, **READ[kind])
     assert decode_traces(bytes.fromhex(output["dataHex"])) == [expected]
 
 
 def test_what_is_missing_is_javas_null_and_none_again() -> None:
-    text = pub(1, REGION, GROUP, TOPIC, "M", None, None, HOST, 1, 0, MessageType.DELAY, None, success=False)
+    text = pub(1, REGION, GROUP, TOPIC, "M", None, None, HOST, 1, 0, KINDS[MessageType.DELAY], None, FALSE)
     assert text == f"Pub\x011\x01{REGION}\x01G\x01T\x01M\x01null\x01null\x01{HOST}\x011\x010\x013\x01null\x01false\x02"
     (read,) = decode_traces(text.encode())
     assert (read.tags, read.keys, read.offset_message_id, read.success) == (None, None, None, False)
@@ -84,9 +93,9 @@ def test_older_and_longer_forms_are_read_and_unknown_kinds_left_out() -> None:
     assert (third.context_code, third.timestamp, third.success) == (None, None, True)
 
 
-KINDS = st.sampled_from(["Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall", "x"])
+NAMES = st.sampled_from(["Pub", "SubBefore", "SubAfter", "EndTransaction", "Recall", "x"])
 FIELDS = st.one_of(st.text(max_size=5), st.integers().map(str), st.just("true"))
-LINES = st.lists(st.tuples(KINDS, st.lists(FIELDS, max_size=16)))
+LINES = st.lists(st.tuples(NAMES, st.lists(FIELDS, max_size=16)))
 
 
 def joined(lines: list[tuple[str, list[str]]]) -> bytes:
