@@ -48,7 +48,7 @@ class SendContext:
     """Whether several messages travel in one frame."""
     _outgoing: Outgoing = attrs.field(repr=False)
     props: dict[str, Any] = attrs.Factory(dict)
-    """For the hooks: what the one before leaves here, the one after finds."""
+    """What one hook leaves here, the next ones of the try find."""
     _messages: tuple[Message, ...] | None = attrs.field(default=None, repr=False)
 
     @property

@@ -434,7 +434,8 @@ class SendCore:
     def _acknowledged(self, attempt: Try[AnyConnection], result: SendResult) -> None:
         if self.tracer is not None:
             self.tracer.sent(attempt.outgoing, attempt.address, self.clock() - attempt.started, result)
-        self.hooks_end(attempt, result)
+        if attempt.context is not None:
+            self.hooks_end(attempt, result)
 
     def hooks_end(self, attempt: Try[AnyConnection], outcome: SendResult | BaseException) -> None:
         """Tell hooks once how a try has ended."""

@@ -121,7 +121,11 @@ class Connection(Outbound):
         """
         if request.flag & ONEWAY_FLAG:
             return
-        self.send_answer_frame(request, answer_frame(request, answer, self.address, self._limits.wire))
+        self.send_answer_frame(request, self.prepare_answer(request, answer))
+
+    def prepare_answer(self, request: RemotingCommand, answer: RemotingCommand) -> bytes:
+        """The frame of an answer, for `send_answer_frame`. It takes over the opaque and the encoding of the request."""
+        return answer_frame(request, answer, self.address, self._limits.wire)
 
     def send_answer_frame(self, request: RemotingCommand, frame: bytes) -> None:
         """Answer a request with a prebuilt frame, which carries its opaque."""

@@ -32,7 +32,7 @@ logger = get_logger(__name__)
 _REGION: Final = "DefaultRegion"
 _MOST_IDS: Final = 200
 """Ids of a batch in one record: a frame may have thousands, and a record is found by each."""
-_TAGS, _KEYS = PropertyName.TAGS, PropertyName.KEYS
+_TAGS, _KEYS, _WAIT = PropertyName.TAGS, PropertyName.KEYS, PropertyName.WAIT
 _PREPARED, _DELAY = PropertyName.TRANSACTION_PREPARED, PropertyName.DELAY
 _SEND_OK = SendStatus.SEND_OK
 _NORMAL, _HALF, _DELAYED = (
@@ -74,7 +74,7 @@ class SendTracer:
         properties = decode_properties(outgoing.properties) if outgoing.stands_in else message.properties
         tags = keys = None
         kind = _NORMAL
-        if len(properties) > 1:  # than the one that each message has
+        if len(properties) > 1 or _WAIT not in properties:  # nearly every message has that one alone
             tags, keys = properties.get(_TAGS), properties.get(_KEYS)
             if _DELAY in properties:
                 kind = _DELAYED

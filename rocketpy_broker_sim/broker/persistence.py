@@ -67,16 +67,23 @@ class Persistence:
         if not any(table.changed for table in self._tables) and not self._turn.locked():
             return answer
         request = without_body(request)  # which may be large, and so may be the files that it changes
+        self._send_after_save(connection, request, lambda: connection.send_answer(request, answer))
+        return None
 
+    def send_after_save(self, connection: Connection, request: RemotingCommand, frame: bytes) -> None:
+        """Send a prebuilt answer to a request whose change must be on the disk before it leaves."""
+        request = without_body(request)
+        self._send_after_save(connection, request, lambda: connection.send_answer_frame(request, frame))
+
+    def _send_after_save(self, connection: Connection, request: RemotingCommand, send: Callable[[], object]) -> None:
         def done(error: StoreError | None) -> None:
             if error is None:
-                connection.send_answer(request, answer)
+                send()
             else:
                 remark = "the change holds until the broker stops: its disk is full or broken"
                 connection.send_answer(request, request.answer(ResponseCode.SYSTEM_ERROR, remark))
 
         self.after_save(done)
-        return None
 
     async def serve_changes(self) -> None:
         """Write changes as they come, until cancelled."""
@@ -103,8 +110,9 @@ class Persistence:
                 self._waiting[:0] = waiting  # cancelled: the round at the stop will tell them
                 raise
             self._note(error)
-            for done in waiting:
-                done(error)
+            waiting.reverse()
+            while waiting:
+                waiting.pop()(error)  # and let go of its answer, which may be large
 
     async def _save(self, table: StoredTable) -> StoreError | None:
         if not table.changed:

@@ -50,7 +50,6 @@ class Attack:
         inflates: Bytes that a body becomes, when it is compressed or its text is wide.
         answer: The code that the last frame has to be answered with, where that is told; `HELD` and `CLOSED` are none.
         at_once: Requests that each may take their share of memory, because they are under way together.
-        keeps: Bytes of table entries that it causes, and that stay.
         bound: The bound that it is at: the module or the class, and the name.
         is_beyond: Whether it is one beyond.
     """
@@ -61,7 +60,6 @@ class Attack:
     inflates: int = 0
     answer: int | None = None
     at_once: int = 1
-    keeps: int = 0
     bound: str = ""
     is_beyond: bool = False
 
@@ -168,7 +166,7 @@ def _attack(served: Measured, attack: Attack, small: Callable[[], bytes], expect
     answers = [answer for answer in answers if not answer.is_request]
     codes = tuple(answer.code for answer in answers)
     reading = Reading(attack.name, size, turn, collecting, task, wait, grown, left, codes, closed, ())
-    faults = list(judge(reading, call=attack.call, at_once=attack.at_once, keeps=attack.keeps))
+    faults = list(judge(reading, call=attack.call, at_once=attack.at_once))
     count = len(faults)
     if attack.call and max(size, attack.inflates) < AT_LIMIT:
         faults.append(f"no body at its limit, and yet {attack.call!r} may take {CALL * 1e3:.0f} ms")
@@ -216,7 +214,7 @@ def _dead(served: Measured, attack: Attack, size: int) -> Reading:
     return Reading(attack.name, size, 0, 0, "", 0, 0, 0, (), True, (fault,), is_end=True)
 
 
-def judge(reading: Reading, *, call: str = "", at_once: int = 1, keeps: int = 0) -> Iterable[str]:
+def judge(reading: Reading, *, call: str = "", at_once: int = 1) -> Iterable[str]:
     """What is wrong with a reading, in words; all but the wait of the pair."""
     bound = bound_of(call)
     if reading.turn > bound:
@@ -226,8 +224,8 @@ def judge(reading: Reading, *, call: str = "", at_once: int = 1, keeps: int = 0)
     most = TIMES * reading.size + at_once * SLACK
     if reading.grown > most:
         yield f"memory grew by {reading.grown / MIB:.1f} MiB, {most / MIB:.1f} are allowed"
-    if reading.left > SLACK + keeps:
-        yield f"{reading.left / MIB:.1f} MiB of memory stayed, {(SLACK + keeps) / MIB:.0f} are allowed"
+    if reading.left > SLACK:
+        yield f"{reading.left / MIB:.1f} MiB of memory stayed, {SLACK / MIB:.0f} are allowed"
 
 
 def is_little_over(reading: Reading, faults: Sequence[str], *, call: str = "") -> bool:

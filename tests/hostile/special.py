@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import random
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
 from rocketpy_broker_sim.config import MAX_UPDATE
 from tests.hostile.frames import MAX_HEADER, MIB, request
@@ -16,6 +17,7 @@ from tests.hostile.samples import ATTACKED, SHORT_CODES, item, small_body, small
 from tests.hostile.shapes import dump, fresh
 
 _ROOM = MAX_HEADER - 4096
+OK, REFUSED = ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
 
 def special(code: RequestCode) -> Iterator[Attack]:
@@ -212,12 +214,13 @@ def _wrong_expression(number: int) -> str:
 
 
 def _deep_expression(number: int) -> str:
-    return f"{'NOT (' * 63}a = {number}{')' * 63}"
+    """As deep as it may be: a parenthesis and a NOT are a part each."""
+    return f"{'NOT (' * 31}a = {number}{')' * 31}"
 
 
 def _slow_expression(number: int) -> str:
-    """Many properties and many comparisons of each, of which none decides."""
-    return " AND ".join(f"p{each % 100} BETWEEN -{number}.5 AND {each}.5" for each in range(128))
+    """Many properties, and as many comparisons as there may be, of which none decides."""
+    return " AND ".join(f"p{each % 80} BETWEEN -{number}.5 AND {each}.5" for each in range(85))
 
 
 def _foreign_expression(number: int) -> str:
@@ -233,6 +236,12 @@ _EXPRESSIONS: tuple[tuple[str, Callable[[int], str]], ...] = (
     ("slow", _slow_expression),
     ("foreign", _foreign_expression),
 )
+
+
+_RIGHT = ("long", "heavy", "deep", "slow")
+"""Those among them that can be compiled."""
+_numbers = itertools.count()
+"""What makes an expression a new one."""
 
 
 def _heartbeats(code: RequestCode) -> Iterator[Attack]:
@@ -307,11 +316,61 @@ def _resets(code: RequestCode) -> Iterator[Attack]:
 
         return make
 
-    # What stays are the queues of the topic, with the group's offset and its pending reset in each. In addition, there
-    # are the lists to send to clients, and their encoded text.
-    kept = 16 * MIB
-    yield Attack(name="a reset of 65,536 queues", frames=resets(1), at_once=4, keeps=kept)
-    yield Attack(name="eight resets of 65,536 queues", frames=resets(8), at_once=8, keeps=kept)
+    yield Attack(name="a reset of 65,536 queues", frames=resets(1), answer=OK)
+    yield Attack(name="eight resets of 65,536 queues", frames=resets(8), at_once=8, answer=OK)
+
+
+def _locks(code: RequestCode) -> Iterator[Attack]:
+    lock, unlock = RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ
+
+    def of(what: RequestCode, group: str, queues: Iterable[int], client: str = "one", topic: str = ATTACKED) -> bytes:
+        wanted = [{"topic": topic, "brokerName": "broker-a", "queueId": number} for number in queues]
+        return request(what, {}, dump({"consumerGroup": group, "clientId": client, "mqSet": wanted}))
+
+    def many(what: RequestCode, group: str) -> list[bytes]:
+        """32,768 queues, as many at a time as the bound on members lets through."""
+        return [of(what, group, range(at, at + 8192)) for at in range(0, 32_768, 8192)]
+
+    def apart(group: str) -> bytes:
+        wanted = [{"topic": fresh("T"), "brokerName": "broker-a", "queueId": 0} for _ in range(8192)]
+        return request(code, {}, dump({"consumerGroup": group, "clientId": "one", "mqSet": wanted}))
+
+    def made(name: str, make: Callable[[str], list[bytes]]) -> Attack:
+        return Attack(name=name, frames=lambda: make(fresh("L")), answer=OK)
+
+    yield made("one queue", lambda group: [of(what, group, [0]) for what in (lock, unlock, lock, code)])
+    yield made("32,768 queues", lambda group: [*many(lock, group), *many(unlock, group), of(code, group, [0])])
+    yield made("the same queue 8,192 times", lambda group: [of(lock, group, [0]), of(code, group, [0] * 8192)])
+    yield made("the same queue in 2,000 requests", lambda group: [of(code, group, [0]) for _ in range(2000)])
+    yield made("8,192 queues of a topic that is not", lambda group: [of(code, group, range(8192), topic=fresh("T"))])
+    yield made("one queue of each of 8,192 topics that are not", lambda group: [apart(group)])
+    yield made("5,000 groups", lambda group: [of(code, fresh("L"), [0]) for _ in range(5000)])
+    yield made(
+        "two clients in turns",
+        lambda group: [
+            of(what, group, range(64), client)
+            for _ in range(100)
+            for client in ("one", "two")
+            for what in (lock, unlock)
+        ],
+    )
+    yield made(
+        "8,192 locks of another",
+        lambda group: [of(lock, group, range(8192)), of(code, group, range(8192), "two"), of(code, group, [0])],
+    )
+
+
+def _checks(code: RequestCode) -> Iterator[Attack]:
+    def check(text: str) -> bytes:
+        wanted = {"topic": ATTACKED, "subString": text, "expressionType": "SQL92", "subVersion": 1}
+        return request(code, {}, dump({"clientId": "c", "group": "G", "subscriptionData": wanted}))
+
+    for name, make in _EXPRESSIONS:
+        yield Attack(
+            name=f"20 {name} expressions in SQL",
+            frames=lambda make=make: [check(make(next(_numbers))) for _ in range(20)],
+            answer=OK if name in _RIGHT else REFUSED,
+        )
 
 
 def _settings(code: RequestCode) -> Iterator[Attack]:
@@ -370,6 +429,9 @@ _SPECIAL: dict[RequestCode, Callable[[RequestCode], Iterator[Attack]]] = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _groups,
     RequestCode.HEART_BEAT: _heartbeats,
     RequestCode.PULL_MESSAGE: _pulls,
+    RequestCode.LOCK_BATCH_MQ: _locks,
+    RequestCode.UNLOCK_BATCH_MQ: _locks,
+    RequestCode.CHECK_CLIENT_CONFIG: _checks,
     RequestCode.LITE_PULL_MESSAGE: _pulls,
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _resets,
     RequestCode.UPDATE_BROKER_CONFIG: _settings,

@@ -45,6 +45,7 @@ ELSEWHERE = {
     "subscriptions._MOST_SHAPES": "settings that groups have in common",
     "turn.MOST_GATHERED": "bytes that are gathered before they are written",
     "resets._MOST_TELLINGS": "how often the broker reports a reset to a client: tests/broker_sim/broker",
+    "resets._MOST_ADDRESSES": "to how many clients it does: tests/broker_sim/broker/test_offset_table.py",
     "slices.MOST_SECONDS": "the time of a slice",
     "client_calls._MOST_ASKED": "clients that are asked at a time",
     "lanes.MOST_PENDING": "bytes of answers that are gathered before they leave",

@@ -32,6 +32,7 @@ class Call:
         waits: whether it waits for another send; not to be done on the thread that would complete that one.
         refused: whether it is refused everywhere.
         linger: of the producer.
+        hungry: whether it waits for a message, however long that takes.
     """
 
     make: object
@@ -42,6 +43,7 @@ class Call:
     waits: bool = False
     refused: bool = False
     linger: float | None = None
+    hungry: bool = False
 
 
 _PUSH, _LITE, _PULL = ("consumer",), ("lite",), ("puller",)
@@ -116,6 +118,11 @@ def _steered_in_order(world):
 def _subscribed_anew(world):
     world.sharing.unsubscribe("Pulled")
     world.sharing.subscribe("Pulled", tags="a")
+
+
+def _iterated(world):
+    """One turn of `for message in consumer`, or of `async for`."""
+    return world.lite.__next__() if world.name == "blocking" else world.lite.__anext__()
 
 
 CALLS = {
@@ -222,6 +229,7 @@ CALLS = {
     "LitePullConsumer.on_queues_changed": Call(lambda w: w.lite.on_queues_changed("Orders", _nothing), needs=_LITE),
     "LitePullConsumer.fetch_message_queues": Call(lambda w: w.lite.fetch_message_queues("Pulled"), needs=_LITE),
     "LitePullConsumer.poll": Call(lambda w: w.lite.poll(5, timeout=0.1), needs=_LITE),
+    "LitePullConsumer.__next__": Call(_iterated, needs=_LITE, allowed=(StopIteration, StopAsyncIteration), hungry=True),
     "LitePullConsumer.commit": Call(lambda w: w.lite.commit({w.pulled: 0}), needs=_LITE),
     "LitePullConsumer.commit_soon": Call(lambda w: w.lite.commit_soon(), needs=_LITE),
     "LitePullConsumer.ack": Call(lambda w: w.lite.ack(w.handed_out), needs=(*_LITE, "handed out")),
@@ -311,6 +319,7 @@ NOT_CALLS = {
         | {"close": _IN_ITS_BLOCK, "on_check": "called by what brokers ask", "topics": "called by the heartbeat"},
         "PushConsumer": {
             "adopt": _FOR_SURFACES,
+            "check_crash": _FOR_SURFACES,
             "check_may_commit": _FOR_SURFACES,
             "client_closing": "called by the client",
             "close": _IN_ITS_BLOCK,
@@ -324,6 +333,7 @@ NOT_CALLS = {
         "LitePullConsumer": {
             "acknowledge": _FOR_SURFACES,
             "check_assigned": _FOR_SURFACES,
+            "check_crash": _FOR_SURFACES,
             "check_may_commit": _FOR_SURFACES,
             "check_offsets": _FOR_SURFACES,
             "adopt": _FOR_SURFACES,

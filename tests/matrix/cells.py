@@ -39,6 +39,9 @@ SOME = {
 }
 """Calls that are tried from the places that take long."""
 
+WITHOUT_MESSAGES = {"on_revoked of lite pull, async", "an iterable of queues"}
+"""Where a lite pull consumer has nothing to hand out while a task waits; on the blocking surface, its caller waits."""
+
 PLACES = {"blocking": BLOCKING, "asyncio": ASYNCIO, "trio": TRIO}
 
 
@@ -47,6 +50,9 @@ def fits(surface, place, call):
     if surface not in CALLS[call].surfaces:
         return False
     if place in SLOW and call not in SOME:
+        return False
+    # There the consumer has just given its only queue up, or paused it: to wait for a message is right.
+    if CALLS[call].hungry and surface != "blocking" and place in WITHOUT_MESSAGES:
         return False
     # To wait there for another send is to wait for oneself; `send` says so, a future of the standard library cannot.
     return not (CALLS[call].waits and place in BUSY)

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.waits("the loop is asyncio's, which has no virtual cloc
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 SOON = 3.0
 """Seconds: none of this takes any, but the machine may be busy."""
+KINDS = pytest.mark.parametrize("kind", ["PushConsumer", "LitePullConsumer"])
 PORTALS = pytest.mark.parametrize("surface", [SURFACES["blocking"], SURFACES["asyncio"]], ids=["blocking", "asyncio"])
 
 
@@ -41,12 +42,16 @@ def busy_portal():
 
 def use_all(consumer, topic):
     """Everything that is plain on all surfaces."""
-    consumer.subscribe(topic, print)
-    consumer.subscribe("Another", print, tags="a || b")
+    pulls = hasattr(consumer, "poll")
+    listener = () if pulls else (print,)
+    consumer.subscribe(topic, *listener)
+    consumer.subscribe("Another", *listener, tags="a || b")
     consumer.unsubscribe("Another")
-    for bad in (("bad name", print), ("T", None)):
+    for bad in [("bad name", *listener)] + [("T", None)] * (not pulls):
         with pytest.raises(ConfigError):
             consumer.subscribe(*bad)
+    if pulls:
+        consumer.on_queues_changed(topic, print)
     with pytest.raises(ConfigError):
         consumer.unsubscribe("Another")
     assert topic in consumer.status().topics
@@ -54,17 +59,23 @@ def use_all(consumer, topic):
     return consumer.assignment
 
 
+@KINDS
 @PORTALS
-def test_a_busy_portal_keeps_nobody(surface, namesrv, topic):
+def test_a_busy_portal_keeps_nobody(surface, kind, namesrv, topic):
     with BlockingProducer("pg", namesrv=namesrv) as producer:
         producer.create_topic(topic, queues=2)
+        producer.send(Message(topic, b"x"))
 
     async def main():
-        async with entered(surface.module.PushConsumer(f"busy-{surface.name}", namesrv=namesrv)) as consumer:
+        made = getattr(surface.module, kind)(f"busy-{surface.name}-{kind}", namesrv=namesrv, consume_from_where=FIRST)
+        async with entered(made) as consumer:
             with busy_portal():
                 assert use_all(consumer, topic) == ()
             assert len(await call(consumer.wait_assigned(10))) == 2  # what was noted is done
+            messages = await call(consumer.poll(1, timeout=10)) if kind == "LitePullConsumer" else []
             with busy_portal():
+                for message in messages:
+                    consumer.ack(message)
                 consumer.unsubscribe(topic)
             until = time.monotonic() + 10
             while consumer.assignment and time.monotonic() < until:
@@ -112,9 +123,10 @@ def in_the_portal(function):
     assert done.wait(SOON)
 
 
+@KINDS
 @pytest.mark.parametrize("place", [in_thread, in_a_signal_handler, in_del, in_the_portal])
-def test_blocking_code_may_look_and_subscribe_from_anywhere(namesrv, topic, place):
-    consumer = SURFACES["blocking"].module.PushConsumer(f"anywhere-{place.__name__}", namesrv=namesrv)
+def test_blocking_code_may_look_and_subscribe_from_anywhere(namesrv, topic, place, kind):
+    consumer = getattr(SURFACES["blocking"].module, kind)(f"anywhere-{place.__name__}-{kind}", namesrv=namesrv)
     used = []
     with consumer:
         if place is in_the_portal:
@@ -125,17 +137,20 @@ def test_blocking_code_may_look_and_subscribe_from_anywhere(namesrv, topic, plac
     assert used == [()]
 
 
+@KINDS
 @pytest.mark.parametrize("place", [in_thread, in_a_signal_handler, in_del, in_the_portal])
-def test_asyncio_code_may_look_from_anywhere_and_subscribes_in_its_loop(namesrv, topic, place):
+def test_asyncio_code_may_look_from_anywhere_and_subscribes_in_its_loop(namesrv, topic, place, kind):
+    listener, figure = ((print,), "consumed") if kind == "PushConsumer" else ((), "handed_out")
+
     async def main():
-        async with SURFACES["asyncio"].module.PushConsumer(f"a-{place.__name__}", namesrv=namesrv) as consumer:
+        async with getattr(SURFACES["asyncio"].module, kind)(f"a-{place.__name__}", namesrv=namesrv) as consumer:
             seen = []
 
             def look():
-                seen.append((consumer.assignment, consumer.status().state, consumer.statistics().consumed))
+                seen.append((consumer.assignment, consumer.status().state, getattr(consumer.statistics(), figure)))
                 if place in (in_thread, in_the_portal):
                     with pytest.raises(ConfigError, match="run_coroutine_threadsafe"):
-                        consumer.subscribe(topic, print)
+                        consumer.subscribe(topic, *listener)
 
             place(look)
             assert seen == [((), "open", 0)]

@@ -53,15 +53,26 @@ def reset_offset(broker: ResetView, connection: Connection, request: RemotingCom
     if not broker.config.use_server_side_reset_offset:
         return (yield from _tell_clients(broker, request, header, topic))
     offsets = yield from _positions(broker, header, topic)
-    body = yield from _encode(broker.config.broker_name, name, offsets)
+    answer = request.answer(body=(yield from _encode(broker.config.broker_name, name, offsets)))
+    # The answer and the tables may each take megabytes: its body goes before the tables grow, and its frame stays.
+    frame = connection.prepare_answer(request, answer)
+    del answer
     broker.offsets.assign_resets(group, name, offsets)
     broker.waiters.recall(group, name, offsets)
-    return broker.persistence.answer_after_save(connection, request, request.answer(body=body))
+    broker.persistence.send_after_save(connection, request, frame)
+    return None
 
 
 def _encode(broker_name: str, topic: str, offsets: dict[int, int]) -> Generator[None, None, bytes]:
     """The body that tells the offsets of queues, made of bodies that tell a few of them."""
     found = BytesIO()
+    if offsets:
+        # A buffer that grows is moved again and again, and leaves gaps in the heap that are as large as it was.
+        largest = {MessageQueue(topic, broker_name, max(offsets)): max(offsets.values())}
+        entry = len(ResetOffsetBody(offset_table=largest).encode()) - len(_TABLE_BEGINS) - len(_TABLE_ENDS) + len(b",")
+        found.seek(len(_TABLE_BEGINS) + len(offsets) * entry + len(_TABLE_ENDS))
+        found.write(b" ")
+        found.seek(0)
     found.write(_TABLE_BEGINS)
     items = iter(offsets.items())
     while part := dict(islice(items, _QUEUES_PER_STEP)):
@@ -71,6 +82,7 @@ def _encode(broker_name: str, topic: str, offsets: dict[int, int]) -> Generator[
         found.write(ResetOffsetBody(offset_table=table).encode()[len(_TABLE_BEGINS) : -len(_TABLE_ENDS)])
         yield
     found.write(_TABLE_ENDS)
+    found.truncate()
     return found.getvalue()
 
 

@@ -7,7 +7,7 @@ restart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -42,19 +42,17 @@ class HeldLock:
     expires_in: float
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class _Lock:
-    """The lock on one queue.
+    """The lock on one queue, or on several that a client took together: a request may have thousands of them.
 
     Attributes:
         client_id: The holder.
         refreshed: When it was taken or last renewed, on the loop's clock.
-        size: Its estimated size in bytes.
     """
 
     client_id: str
     refreshed: float
-    size: int
 
 
 class QueueLocks:
@@ -82,19 +80,45 @@ class QueueLocks:
         Raises:
             BrokerError: there is no room for another lock.
         """
-        held, now = self._groups.get(group, {}), self._clock()
-        found = held.get(queue)
-        if found is not None and found.client_id != client_id:
-            if not self._has_run_out(found, now):
-                self._seldom.info((group, client_id), "group %s: %s is held by %r", group, queue, found.client_id)
-                return False
-            log.info("group %s: the lock of %r on %s has run out", group, found.client_id, queue)
-        size = _size_of(group, queue, client_id)
-        self._room.take(size - (found.size if found is not None else 0))
-        held.pop(queue, None)
-        held[queue] = _Lock(client_id, now, size)
-        self._groups[group] = held
+        return bool(self.lock_together(group, [queue], client_id))
+
+    def lock_together(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
+        """Lock queues for a client, or renew its locks; return those that no other client holds.
+
+        Raises:
+            BrokerError: there is no room for another lock; the queues before it are locked.
+        """
+        now = self._clock()
+        lock, names = _Lock(client_id, now), dict[str, str]()
+        taken = []
+        for each in queues:
+            if self._is_free(group, each, client_id, now):
+                # Each queue of a request comes with copies of its names, which would take as much memory as the lock.
+                topic, broker_name = names.setdefault(each.topic, each.topic), each.broker_name
+                queue = each._replace(topic=topic, broker_name=names.setdefault(broker_name, broker_name))
+                self._put(group, queue, lock)
+                taken.append(queue)
+        return taken
+
+    def _is_free(self, group: str, queue: MessageQueue, client_id: str, now: float) -> bool:
+        """Whether no other client holds a queue."""
+        found = self._groups.get(group, {}).get(queue)
+        if found is None or found.client_id == client_id:
+            return True
+        if not self._has_run_out(found, now):
+            self._seldom.info((group, client_id), "group %s: %s is held by %r", group, queue, found.client_id)
+            return False
+        log.info("group %s: the lock of %r on %s has run out", group, found.client_id, queue)
         return True
+
+    def _put(self, group: str, queue: MessageQueue, lock: _Lock) -> None:
+        held = self._groups.get(group, {})
+        found = held.get(queue)
+        before = _size_of(group, queue, found.client_id) if found is not None else 0
+        self._room.take(_size_of(group, queue, lock.client_id) - before)
+        held.pop(queue, None)
+        held[queue] = lock
+        self._groups[group] = held
 
     def unlock(self, group: str, queue: MessageQueue, client_id: str) -> bool:
         """Unlock a queue. False if the client does not hold it."""
@@ -139,12 +163,12 @@ class QueueLocks:
 
     def _drop(self, group: str, queue: MessageQueue) -> None:
         held = self._groups[group]
-        self._room.note(-held.pop(queue).size)
+        self._room.note(-_size_of(group, queue, held.pop(queue).client_id))
         if not held:
             del self._groups[group]
 
 
 def _size_of(group: str, queue: MessageQueue, client_id: str) -> int:
-    """The estimated bytes of a lock, whose names are counted because each request carries new copies of them."""
+    """The estimated bytes of a lock. Its names are counted in full, as locks that are taken one by one share none."""
     names = len(group) + len(queue.topic) + len(queue.broker_name) + len(client_id)
     return _BYTES_A_LOCK + _BYTES_A_CHARACTER * names

@@ -5,7 +5,7 @@ An offset is that of the next message to consume. Callers have checked that topi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError
@@ -15,7 +15,7 @@ from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.tables.ends import EndsAtStart
 from rocketpy_broker_sim.broker.tables.persist import FILE_LIMITS, Entries, StoredTable, pretty_steps
-from rocketpy_broker_sim.broker.tables.resets import PendingResets
+from rocketpy_broker_sim.broker.tables.resets import PendingResets, count_new
 from rocketpy_broker_sim.serving.memory import TableRoom
 
 if TYPE_CHECKING:
@@ -193,17 +193,18 @@ class ConsumerOffsetTable(StoredTable):
 
     # --- resets ----------------------------------------------------------------------------------------
 
-    def assign_resets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    def assign_resets(self, group: str, topic: str, offsets: dict[int, int]) -> None:
         """Reset a group to these offsets, by queue. Answers to pulls report it; until a client takes it up, commits are
         ignored.
 
-        All queues are reset at once, or none, so that no reader finds only half of them reset.
+        All queues are reset at once, or none, so that no reader finds only half of them reset. The offsets are kept,
+        as a topic may have 65,536 queues: the caller changes them no more.
 
         Raises:
             BrokerError: the table is full.
         """
         key = _key(topic, group)
-        new = len(offsets.keys() - self._offsets.get(key, {}).keys())
+        new = count_new(offsets, self._offsets.get(key, {}))
         self._make_room(group, topic, new, self._resets.growth(key, offsets))
         if offsets:
             self._queues(group, topic).update(offsets)
@@ -276,7 +277,7 @@ class ConsumerOffsetTable(StoredTable):
         """The content of consumerOffset.json. Offsets are those of the moment at which each is written."""
         keys, groups, version = list(self._offsets), list(self._topics.items()), self.data_version.to_json()
         yield
-        offsets = ((key, dict(self._offsets[key])) for key in keys if key in self._offsets)
+        offsets = ((key, Entries(_entries(self._offsets[key]))) for key in keys if key in self._offsets)
         members = {
             "dataVersion": version,
             "groupTopicMap": Entries((group, list(topics)) for group, topics in groups),  # Apache never reads it back
@@ -295,6 +296,11 @@ class ConsumerOffsetTable(StoredTable):
         self.data_version = wrapper.data_version or self.data_version
         offsets = sum(size_of_offsets(key, len(queues)) for key, queues in self._offsets.items())
         self._room.set(offsets + self._resets.size_of_all())
+
+
+def _entries(queues: dict[int, int]) -> Iterator[tuple[int, int]]:
+    """What each queue has now: two lists take less memory than a copy of the table."""
+    return zip(list(queues), list(queues.values()), strict=True)
 
 
 def _key(topic: str, group: str) -> str:

@@ -10,7 +10,7 @@ ConsumerOffsetManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError
@@ -18,7 +18,7 @@ from rocketpy.errors import BrokerError
 if TYPE_CHECKING:
     from rocketpy_broker_sim.serving.memory import TableRoom
 
-__all__ = ["PendingResets", "size_of_resets"]
+__all__ = ["PendingResets", "count_new", "size_of_resets"]
 
 _MOST_TELLINGS = 5
 """How often a reset is reported to one client. A client that still pulls from another position then ignores resets."""
@@ -42,6 +42,11 @@ def size_of_resets(key: str, count: int, tellings: Iterable[int] = ()) -> int:
         return 0
     told = sum(_BYTES_OF_TELLING + _BYTES_A_TELLING * clients for clients in tellings)
     return _BYTES_OF_RESETTING + len(key) + _BYTES_A_RESET * count + told
+
+
+def count_new(queues: Collection[int], known: Container[int]) -> int:
+    """How many queues are not among the known ones, without a set of as many as a topic may have."""
+    return len(queues) - sum(map(known.__contains__, queues))
 
 
 class PendingResets:
@@ -77,15 +82,20 @@ class PendingResets:
     def growth(self, key: str, offsets: Mapping[int, int]) -> int:
         """By how many bytes the size grows if `put` sets these positions."""
         known, told = self._offsets.get(key, {}), self._told.get(key, {})
-        count = len(known) + len(offsets.keys() - known.keys())
+        count = len(known) + count_new(offsets, known)
         stays = (len(clients) for queue_id, clients in told.items() if queue_id not in offsets)
         return size_of_resets(key, count, stays) - self.size(key)
 
-    def put(self, key: str, offsets: Mapping[int, int]) -> None:
-        """Set positions by queue, replacing earlier ones. The caller has taken the room for `growth`."""
-        self._offsets.setdefault(key, {}).update(offsets)
+    def put(self, key: str, offsets: dict[int, int]) -> None:
+        """Set positions by queue, replacing earlier ones. The caller has taken the room for `growth`.
+
+        The first positions of a group on a topic are kept as given, without a copy: the caller no longer changes them.
+        """
         for queue_id in [each for each in self._told.get(key, ()) if each in offsets]:
             self._forget_tellings(key, queue_id)
+        known = self._offsets.setdefault(key, offsets)
+        if known is not offsets:
+            known.update(offsets)
 
     def tell(self, key: str, queue_id: int, client: str, offset: int) -> int | None:
         """The position that a pull must be answered with; None if it may proceed, as when it takes up the reset.

@@ -167,6 +167,29 @@ def test_locks_count_in_the_budget_until_they_run_out() -> None:
     assert locks.lock("g", MessageQueue("T", "b", 999), "one")
 
 
+def test_queues_that_are_locked_together_share_what_is_equal() -> None:
+    locks = QueueLocks(lambda: 0.0)
+    queues = LockBatchRequestBody.decode(
+        LockBatchRequestBody(mq_set={MessageQueue("Topic", "broker-a", number) for number in range(8)}).encode()
+    ).mq_set
+    assert len({id(queue.topic) for queue in queues}) == 8
+    assert set(locks.lock_together("g", queues, "one")) == queues
+    held = locks._groups["g"]
+    assert {len({id(queue.topic) for queue in held}), len({id(queue.broker_name) for queue in held})} == {1}
+    assert len({id(lock) for lock in held.values()}) == 1
+
+
+def test_queues_of_others_are_left_out_of_those_locked_together() -> None:
+    now = 0.0
+    locks = QueueLocks(lambda: now)
+    assert locks.lock_together("g", [Q0, Q1], "one") == [Q0, Q1]
+    assert locks.lock_together("g", [Q0, Q1, Q2], "two") == [Q2]
+    assert locks.unlock("g", Q0, "one")
+    assert locks.lock_together("g", [Q0, Q1], "two") == [Q0]
+    now = LOCK_SECONDS + 1
+    assert locks.lock_together("g", [Q3, Q1], "two") == [Q3, Q1]
+
+
 async def test_locks_that_ran_out_are_forgotten_though_nobody_asks(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
         before = broker.memory.tables

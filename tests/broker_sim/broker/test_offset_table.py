@@ -6,6 +6,7 @@ import pytest
 
 from rocketpy.errors import BrokerError
 from rocketpy.remoting.budget import Budget
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND, ConsumerOffsetTable
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.serving.memory import TableRoom
@@ -39,6 +40,30 @@ def test_OF2_offsets_survive_a_restart() -> None:
     assert again.load()
     assert again.queues("G", "%RETRY%G") == {queue: queue * 2**33 for queue in range(20)}
     assert not again.changed
+
+
+def test_the_file_has_all_queues_of_a_reset_or_none() -> None:
+    table = make()
+    table.assign_resets("G", "T", dict.fromkeys(range(100), 1))
+    steps = table.encode_steps()
+    for _ in range(4):
+        next(steps)
+    table.assign_resets("G", "T", dict.fromkeys(range(100), 2))
+    again = make()
+    again.decode(run_steps(steps))
+    assert again.queues("G", "T") == dict.fromkeys(range(100), 1)
+
+
+def test_a_reset_that_is_taken_up_leaves_the_offset_of_its_group() -> None:
+    table = make()
+    table.assign_resets("G", "T", {0: 3, 1: 4})
+    table.assign_resets("G", "T", {1: 5})
+    for _ in range(2):
+        table.tell_reset("G", "T", 0, client="one", offset=3)
+    assert not table.has_reset("G", "T", 0)
+    table.commit("G", "T", 1, 9)
+    assert table.queues("G", "T") == {0: 3, 1: 9}
+    assert table.query("G", "T", 1) == 5
 
 
 def test_OF2_offsets_go_with_their_topic_and_with_their_group() -> None:

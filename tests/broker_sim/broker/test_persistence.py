@@ -28,8 +28,13 @@ class Answers:
     def __init__(self) -> None:
         self.sent: list[tuple[RemotingCommand, RemotingCommand]] = []
 
+        self.frames: list[tuple[RemotingCommand, bytes]] = []
+
     def send_answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         self.sent.append((request, answer))
+
+    def send_answer_frame(self, request: RemotingCommand, frame: bytes) -> None:
+        self.frames.append((request, frame))
 
 
 class Setup:
@@ -130,6 +135,27 @@ async def test_a_full_disk_is_told_to_who_waits_and_tried_again(setup: Setup, au
         await trio.sleep(5)
         assert not setup.topics.changed
         assert "T" in setup.stored_topics()
+
+
+async def test_a_prebuilt_answer_waits_too_and_an_error_takes_its_place(
+    setup: Setup, autojump_clock: MockClock
+) -> None:
+    connection = Answers()
+    request = RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, body=b"x" * 1000, opaque=7)
+    async with setup.serving():
+        setup.offsets.assign_resets("G", "T", {0: 1})
+        setup.persistence.send_after_save(connection, request, b"frame")  # type: ignore[arg-type]
+        assert connection.frames == []
+        await wait_all_tasks_blocked()
+        [(answered, frame)] = connection.frames
+        assert (answered.opaque, answered.body, frame) == (7, b"", b"frame")
+        with setup.storage.failing("write_bytes_atomic"):
+            setup.offsets.assign_resets("G", "T", {0: 2})
+            setup.persistence.send_after_save(connection, request, b"frame")  # type: ignore[arg-type]
+            await trio.sleep(1)
+        ((_, answer),) = connection.sent
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert len(connection.frames) == 1
 
 
 async def test_LC1_the_last_round_tells_those_whose_round_was_cancelled(setup: Setup) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from rocketpy.message import MessageQueue
+from rocketpy.remoting.dispatch import answer_frame
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.seams import wall_clock
 from rocketpy.wire.bodies.offsets import ResetOffsetBody, ResetOffsetBodyForC
@@ -18,6 +21,8 @@ from rocketpy.wire.codes import LanguageCode, RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
 from rocketpy.wire.headers.pull import PullMessageResponseHeader
+from rocketpy.wire.steps import run_steps
+from rocketpy_broker_sim.broker.processors.reset_offset import reset_offset
 from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Steadily
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, Client, bodies, broker_and_client, client_of
 from tests.virtual_time import loop_time
@@ -231,6 +236,25 @@ async def test_eight_resets_of_very_many_queues_hold_up_nobody_else(autojump_clo
                 others += 1
         assert others >= 50
         assert all(len(table(answer)) == 2048 for answer in answers)
+
+
+async def test_a_reset_of_very_many_queues_takes_little_more_memory_than_it_leaves(autojump_clock: MockClock) -> None:
+    """What it leaves is where the group stands, where it is to go, and the answer: none of them is there twice."""
+    count = 16_384
+    async with broker_and_client() as (broker, _):
+        broker.topics.put(TopicConfig(topic_name="T", read_queue_nums=count, write_queue_nums=count))
+        broker.groups.find("g")
+        header = ResetOffsetRequestHeader(group="g", topic="T", timestamp=-1, is_force=True)
+        request = RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header.to_ext())
+        connection = Mock(prepare_answer=lambda request, answer: answer_frame(request, answer, ""))
+        tracemalloc.start()
+        try:
+            assert run_steps(reset_offset(broker._views.reset_offset, connection, request)) is None
+            left, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert len(broker.offsets.queues("g", "T")) == count
+        assert peak < 1.2 * left, (peak, left)
 
 
 async def test_a_reset_whose_client_goes_is_done_for_all_queues_or_none(autojump_clock: MockClock) -> None:
