@@ -36,7 +36,10 @@ nitpick_ignore_regex = [
     ("py:class", r"datetime|timedelta"),
     ("py:class", r"MeterProvider|Span|TextMapPropagator|TracerProvider"),
     # Ours that no user has to name: what embedding code gets from, or hands to, functions that are documented.
-    ("py:class", r"Broker|NameServer|RunnerMaker|Network|Storage|ServerLimits|RequestHook|BrokerConfig|NamesrvConfig"),
+    (
+        "py:class",
+        r"Broker|NameServer|RunnerMaker|Network|Outgoing|Storage|ServerLimits|RequestHook|BrokerConfig|NamesrvConfig",
+    ),
     (
         "py:class",
         r"Checker|Column|Executor|OnFailure|RowMapping|Tally|Wanted",

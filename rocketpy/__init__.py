@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.meter import SendFigures
     from rocketpy.client.selection import by_hash, by_random
+    from rocketpy.client.send_hooks import SendContext
     from rocketpy.client.statistics import ClientStatistics, PeerStatistics
     from rocketpy.config import (
         ClientConfig,
@@ -108,6 +109,7 @@ if TYPE_CHECKING:
         Suspend,
         TransactionSendResult,
     )
+    from rocketpy.trace.decoding import TraceRecord, decode_traces
     from rocketpy.wire.message_id import OffsetMessageId, UniqueId, decode_offset_message_id, decode_unique_id
 
 __all__ = [
@@ -186,6 +188,7 @@ __all__ = [
     "RouteNotFoundError",
     "RowError",
     "SendAttempt",
+    "SendContext",
     "SendError",
     "SendFigures",
     "SendManyError",
@@ -203,6 +206,7 @@ __all__ = [
     "TopicNotFoundError",
     "TopicNotWritableError",
     "TopicRates",
+    "TraceRecord",
     "TransactionProducer",
     "TransactionProducerConfig",
     "TransactionSendResult",
@@ -214,6 +218,7 @@ __all__ = [
     "by_random",
     "create_reply_message",
     "decode_offset_message_id",
+    "decode_traces",
     "decode_unique_id",
     "replay_dead_letters",
 ]
@@ -228,6 +233,7 @@ _HOMES = {
     "rocketpy.histogram": ("Latency",),
     "rocketpy.client.instance": ("MQClientInstance",),
     "rocketpy.client.selection": ("by_hash", "by_random"),
+    "rocketpy.client.send_hooks": ("SendContext",),
     "rocketpy.config": (
         "ClientConfig",
         "LatencyTable",
@@ -274,6 +280,7 @@ _HOMES = {
         "Suspend",
         "TransactionSendResult",
     ),
+    "rocketpy.trace.decoding": ("TraceRecord", "decode_traces"),
     "rocketpy.wire.message_id": ("OffsetMessageId", "UniqueId", "decode_offset_message_id", "decode_unique_id"),
 }
 """Where the names live that are not errors: they load on first use, so that a part does not load the rest."""

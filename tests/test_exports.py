@@ -63,6 +63,7 @@ FACADE = {
     "PushConsumer",
     "PushConsumerConfig",
     "RetryLater",
+    "SendContext",
     "SendManyResult",
     "SendResult",
     "SendStatus",
@@ -154,6 +155,7 @@ PUBLIC: dict[str, set[str]] = {
         "RouteNotFoundError",
         "RowError",
         "SendAttempt",
+        "SendContext",
         "SendError",
         "SendManyError",
         "SendManyResult",
@@ -181,7 +183,9 @@ PUBLIC: dict[str, set[str]] = {
         "by_hash",
         "by_random",
         "create_reply_message",
+        "TraceRecord",
         "decode_offset_message_id",
+        "decode_traces",
         "decode_unique_id",
         "replay_dead_letters",
     },
@@ -307,8 +311,8 @@ INTERNAL = {
     },
     "PullConsumer": {"client_closing", "consumer_data", "driven", "on_route_changed", "rebalance_now", "topics"},
     "MQClientInstance": {
-        "check_here", "check_open", "register_consumer", "register_producer", "unregister_consumer",
-        "unregister_producer",
+        "check_here", "check_open", "register_consumer", "register_producer", "services",
+        "unregister_consumer", "unregister_producer",
     },
 }  # fmt: skip
 BLOCKING_ONLY = {"start", "close", "send_soon", "request_soon"}

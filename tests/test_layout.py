@@ -45,6 +45,7 @@ SHIELDS: dict[str, int] = {
     "rocketpy/remoting/server.py": 1,
     "rocketpy/services.py": 1,
     "rocketpy/sync/listeners.py": 1,
+    "rocketpy/trace/dispatcher.py": 1,
     "rocketpy_broker_sim/broker/opening.py": 1,
     "rocketpy_broker_sim/broker/subsystems/naming.py": 1,
     "rocketpy_broker_sim/broker/subsystems/port.py": 1,

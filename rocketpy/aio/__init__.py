@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rocketpy.aio.transactions import TransactionProducer
     from rocketpy.client.fault_statistics import BrokerFault, FaultStatistics
     from rocketpy.client.meter import SendFigures
+    from rocketpy.client.send_hooks import SendContext
     from rocketpy.client.statistics import ClientStatistics, PeerStatistics
     from rocketpy.config import (
         ClientConfig,
@@ -111,6 +112,7 @@ __all__ = [
     "PushConsumerStatus",
     "QueueStatus",
     "RetryLater",
+    "SendContext",
     "SendFigures",
     "SendManyResult",
     "SendResult",

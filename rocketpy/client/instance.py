@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import trio
 
@@ -46,6 +46,14 @@ __all__ = ["MQClientInstance"]
 logger = get_logger(__name__)
 
 
+class Flushed(Protocol):
+    """What gathers something that is to be sent before the client closes."""
+
+    async def flush(self) -> None:
+        """Send it, and wait until that has ended."""
+        ...
+
+
 class MQClientInstance(Reopenable):
     """A client: ``async with MQClientInstance(namesrv="127.0.0.1:9876") as client:``.
 
@@ -55,9 +63,15 @@ class MQClientInstance(Reopenable):
         hooks: see every request and every answer.
         fields: settings by name, over those of `config`.
 
+    Attributes:
+        crash: the bug in one of its services that ended the client, None if none did.
+        tracing: what gathers trace records, by the topic that they go to.
+
     Raises:
         ConfigError: a setting cannot be used, or no name server is known.
     """
+
+    _services: trio.Nursery | None = None
 
     def __init__(
         self,
@@ -103,8 +117,8 @@ class MQClientInstance(Reopenable):
             timeout=self.config.request_timeout,
             is_urgent=self._is_waited_for,
         )
+        self.tracing: dict[str, Flushed] = {}
         self.crash: ServiceCrashedError | None = None
-        """The bug in one of its services that ended the client, None if none did."""
         self._addresses: frozenset[str] = frozenset()
         self._lifecycle = Lifecycle(f"client {self.client_id}")
         self._stack: AsyncExitStack | None = None
@@ -165,6 +179,8 @@ class MQClientInstance(Reopenable):
                     role.client_closing()
                 self.requests.end()
                 with trio.CancelScope(deadline=trio.current_time() + self.config.close_timeout, shield=True):
+                    for each in list(self.tracing.values()):
+                        await each.flush()
                     await self._leave_all()
         finally:
             self._hang_up.set()
@@ -186,11 +202,23 @@ class MQClientInstance(Reopenable):
                 services.start_soon(self.heartbeats.run)
                 services.start_soon(self.data_links.run)
                 services.start_soon(self.callbacks.run)
+                self._services = services
                 task_status.started()
                 await trio.lowlevel.checkpoint_if_cancelled()
                 scope.shield = True
                 await self._hang_up.wait()
                 services.cancel_scope.cancel()
+
+    @property
+    def services(self) -> trio.Nursery:
+        """The nursery of what serves all roles; it ends when the client closes.
+
+        Raises:
+            ClientClosedError: the client is not open.
+        """
+        self.check_open()
+        assert self._services is not None
+        return self._services
 
     def _note_crash(self, crash: ServiceCrashedError) -> None:
         """Stop the roles that share the client: the exception may be raised far from their code."""

@@ -68,6 +68,8 @@ class Outgoing:
     """Whether it is a message that may go to any queue, with nothing to be looked at: nearly every one is."""
     is_reply: bool = False
     """Whether it is a reply, which the broker pushes to the client that made the request."""
+    stands_in: bool = False
+    """Whether `message` is not the user's, and does not have its properties."""
 
     @property
     def topic(self) -> str:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from rocketpy.client.api import send as send_api
 from rocketpy.errors import BrokerUnreachableError, ConfigError, RemoteProtocolError, RequestTimeoutError
+from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.headers.send import RecallMessageRequestHeader
 from rocketpy.wire.names import DLQ_PREFIX, check_topic, is_retry_topic
 from rocketpy.wire.recall_handle import RecallHandle
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.one_try import Tracer
+    from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["recall"]
 
+_UNIQUE_ID: Final = re.compile("[0-9A-Fa-f]{32,}")
+"""32 digits from clients of the remoting protocol, and more from others."""
 
-async def recall(client: MQClientInstance, group: str, topic: str, handle: str, *, timeout: float) -> str:
+
+async def recall(
+    client: MQClientInstance, group: str, topic: str, handle: str, *, timeout: float, tracer: Tracer | None = None
+) -> str:
     """Ask the broker that has a message to recall it. Returns the unique id of the message.
 
     Args:
@@ -27,6 +36,7 @@ async def recall(client: MQClientInstance, group: str, topic: str, handle: str, 
         topic: the topic of the message.
         handle: the recall handle, from the result of the send.
         timeout: seconds for the whole call.
+        tracer: told of the answer.
 
     Raises:
         ConfigError: the handle is not valid, or belongs to another topic; nothing was sent.
@@ -34,7 +44,8 @@ async def recall(client: MQClientInstance, group: str, topic: str, handle: str, 
         BrokerError: the broker refuses.
         TransportError, RequestTimeoutError: no answer; whether the message is recalled is unknown.
     """
-    broker_name = _checked(topic, handle).broker_name
+    found = _checked(topic, handle)
+    broker_name = found.broker_name
     started = trio.current_time()
     await client.routes.ensure(topic, timeout=timeout)
     address = client.routes.broker_address(broker_name)
@@ -48,7 +59,13 @@ async def recall(client: MQClientInstance, group: str, topic: str, handle: str, 
     if left <= 0:
         raise RequestTimeoutError(f"no time was left to recall a message of {topic}: nothing was sent", timeout=timeout)
     header = RecallMessageRequestHeader(producer_group=group, topic=topic, recall_handle=handle, bname=broker_name)
-    return await send_api.recall_message(client.pool, address, header, timeout=left)
+
+    def answered(answer: RemotingCommand) -> None:
+        region = answer.ext_fields.get("MSG_REGION")
+        if tracer is not None and region:
+            tracer.recalled(topic, found.message_id, region, success=answer.code == ResponseCode.SUCCESS)
+
+    return await send_api.recall_message(client.pool, address, header, timeout=left, on_answer=answered)
 
 
 def _checked(topic: str, handle: object) -> RecallHandle:
@@ -71,4 +88,10 @@ def _checked(topic: str, handle: object) -> RecallHandle:
         raise ConfigError(f"{exc}: give the `recall_handle` of the result of the send, unchanged") from exc
     if found.topic != topic:
         raise ConfigError(f"the recall handle belongs to a message of {found.topic!r:.127}, not of {topic}")
+    if not _UNIQUE_ID.fullmatch(found.message_id):
+        # A broker would take it, recall a message that it does not have, and answer that all is well.
+        raise ConfigError(
+            f"the recall handle names the message {found.message_id!r:.100}, which is no unique id: it is cut off or "
+            "damaged; give the `recall_handle` of the result of the send, unchanged"
+        )
     return found

@@ -196,7 +196,8 @@ class _Plan:
         answered = _Answered(self, attempt)
         try:
             attempt.connection.start_request(attempt.opaque, attempt.frame, until, answered)
-        except TooManyRequestsError:
+        except TooManyRequestsError as error:
+            core.hooks_end(attempt, error)
             sending = self.sending()
             return _finish_in(self.nursery, sending, self.done, sending.go_on)
         except RocketMQError as error:

@@ -73,15 +73,15 @@ async def _written(sending: Sending) -> Connection:
             connection = core.client.pool.nowait(address) or await core.client.pool.get(address, timeout=left)
             if outgoing.timed:
                 await core.times.check(broker_name, address, timeout=left / 2)
-            connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
-            core.meter.note_oneway(outgoing, broker_name)
+            core.write_oneway(outgoing, queue, broker_name, connection)
         except RocketMQError as error:
+            if core.was_forbidden(error):
+                raise
             sending.note(queue, broker_name, address, error, started)
             then = sending.then(error)
             if then is None:
                 break
             await sending.get_ready(then)
         else:
-            core.fault.update_oneway(broker_name)
             return connection
     raise sending.verdict()

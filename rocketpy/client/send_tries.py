@@ -56,6 +56,7 @@ class Sending:
 
     def failed(self, attempt: Try[RequestConnection], error: RocketMQError) -> Then | None:
         """Keep what a try over a connection came to; what follows it, None when nothing does."""
+        self.core.hooks_end(attempt, error)
         self.stay_at(attempt.queue)
         self.note(attempt.queue, attempt.broker_name, attempt.address, error, attempt.started)
         return self.then(error)
@@ -114,8 +115,10 @@ class Sending:
         """
         if is_go_away(error):
             try:
-                return await self._move(attempt, self.deadline)
+                return await self._move(attempt, self.deadline, error)
             except RocketMQError as second:
+                if self.core.was_forbidden(second):
+                    raise
                 error = second
         then = self.failed(attempt, error)
         if then is not None:
@@ -147,8 +150,8 @@ class Sending:
         except trio.TooSlowError as exc:
             if not self.attempts:
                 raise self._never_begun() from exc
-        except RocketMQError:
-            if not self.attempts:
+        except RocketMQError as error:
+            if not self.attempts or self.core.was_forbidden(error):
                 raise
         return self.outcome()
 
@@ -203,8 +206,11 @@ class Sending:
             except BrokerError as error:
                 if not is_go_away(error):
                     raise
-            return await self._move(attempt, until)
+                gone = error
+            return await self._move(attempt, until, gone)
         except RocketMQError as error:
+            if core.was_forbidden(error):
+                raise
             self.note(queue, broker_name, address, error, started)
             raise
 
@@ -224,9 +230,10 @@ class Sending:
         left = self.tries - len(self.attempts)
         return self.core.until(self.kind, started, self.deadline, left, others=others)
 
-    async def _move(self, attempt: Try[RequestConnection], until: float) -> SendResult:
+    async def _move(self, attempt: Try[RequestConnection], until: float, gone: RocketMQError) -> SendResult:
         """The same try over a fresh connection: the broker has asked us to go away, and stored nothing."""
         core = self.core
+        core.hooks_end(attempt, gone)
         attempt.connection.on_go_away()
         connection = await core.client.pool.get(attempt.address, timeout=max(_LEAST, until - core.clock()))
         again = core.make_try(
@@ -236,6 +243,13 @@ class Sending:
 
     async def _exchange(self, attempt: Try[Connection], until: float) -> SendResult:
         """Send and wait for the answer. The table of requests ends this, which lets what has arrived be read first."""
+        try:
+            return await self._asked(attempt, until)
+        except RocketMQError as error:
+            self.core.hooks_end(attempt, error)
+            raise
+
+    async def _asked(self, attempt: Try[Connection], until: float) -> SendResult:
         if self.scope is not None:
             self.scope.deadline = math.inf
         try:

@@ -8,20 +8,22 @@ MQClientAPIImpl.processSendResponse.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final
 
-import attrs
 import trio
 
 from rocketpy.client.api.send import send_result
 from rocketpy.client.delivery_time import DeliveryTimes
 from rocketpy.client.fault import MQFaultStrategy
 from rocketpy.client.key_order import KeyOrder
-from rocketpy.client.meter import GATHERED, Cell, SendMeter, count_of
+from rocketpy.client.meter import GATHERED, SendMeter, count_of
+from rocketpy.client.one_try import AnyConnection, Choice, RequestConnection, Try
 from rocketpy.client.outgoing import Outgoing
 from rocketpy.client.publish_info import MAX_QUEUES
 from rocketpy.client.retries import Failure, NotStoredOkError, SendKind, Then, decide, failure_of
 from rocketpy.client.selection import RoundRobin, select_queue, sharding_queue
+from rocketpy.client.send_frames import MAX_TEMPLATES, SendFrames
+from rocketpy.client.send_hooks import SendHooks
 from rocketpy.client.waiting import TrioThread, Waits
 from rocketpy.client.warm import Warm, Way, quick_result
 from rocketpy.errors import (
@@ -32,85 +34,25 @@ from rocketpy.errors import (
 from rocketpy.message import MessageQueue, PropertyName
 from rocketpy.results import SendResult, SendStatus
 from rocketpy.seams import wall_ms
-from rocketpy.wire.codes import ONEWAY_FLAG
-from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.fast_answer import scan_send_answer
 from rocketpy.wire.frame import Frame
-from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy.wire.serialize import decode_command, encode_command
-from rocketpy.wire.templates import SendTemplate
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.one_try import Tracer, WritingConnection
+    from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.config import ProducerConfig
-    from rocketpy.remoting.hooks import RequestHook
-    from rocketpy.wire.codes import SerializeType
     from rocketpy.wire.fast_answer import SendAnswer
 
 __all__ = ["Choice", "RequestConnection", "SendCore", "Try"]
 
-Choice = Callable[["TopicPublishInfo"], MessageQueue]
-"""Chooses the queue of a send that does not leave it to us."""
-
-_MAX_TEMPLATES = 4096
 _SEND_OK, _PLAIN = SendStatus.SEND_OK, SendKind.PLAIN
 """Looked up once: a member of an enumeration takes longer to find than most else that a send does."""
 
 
 _SHARDING_KEY: Final = PropertyName.SHARDING_KEY
-
-
-class RequestConnection(Protocol):
-    """What a connection needs for a try to be made for it."""
-
-    @property
-    def address(self) -> str:
-        """The peer as "host:port"."""
-        ...
-
-    @property
-    def hooks(self) -> Sequence[RequestHook]:
-        """What wants to see typed requests."""
-        ...
-
-    @property
-    def serialize_type(self) -> SerializeType:
-        """How headers are encoded."""
-        ...
-
-    def next_opaque(self) -> int:
-        """The number for the next request."""
-        ...
-
-    def on_go_away(self) -> object:
-        """The peer has asked us to go away: take no more requests, and let the next one dial. In the trio thread."""
-        ...
-
-
-AnyConnection = TypeVar("AnyConnection", bound=RequestConnection)
-_Connection_co = TypeVar("_Connection_co", bound=RequestConnection, covariant=True)
-
-
-@attrs.define(eq=False)
-class Try(Generic[_Connection_co]):
-    """One try of one send, under way."""
-
-    outgoing: Outgoing
-    queue: MessageQueue
-    broker_name: str
-    address: str
-    connection: _Connection_co
-    opaque: int
-    frame: bytes
-    started: float
-    """On trio's clock."""
-    command: RemotingCommand | None = None
-    """The request as fields, where hooks want to see it."""
-    others: bool = False
-    """Whether there is another broker that could take the message."""
-    cell: Cell | None = None
-    """Counts it when it has been acknowledged; None where that is still to be looked up."""
 
 
 class SendCore:
@@ -124,6 +66,8 @@ class SendCore:
         is_open: whether sends that wait for their turn may still begin.
         home: the thread of that loop; once it is open.
         waits: the deadlines of those that wait; once it is open, in the trio thread.
+        hooks: the user's, around each try; None where there are none.
+        tracer: told of each acknowledged try; None where sends are not traced.
     """
 
     def __init__(self, client: MQClientInstance, config: ProducerConfig) -> None:
@@ -140,8 +84,11 @@ class SendCore:
         self.times = DeliveryTimes(client)
         self.meter = SendMeter(self._now)
         self.is_open = False
+        self.hooks = SendHooks.of(config)
+        self.tracer: Tracer | None = None
+        self._is_watched = self.hooks is not None
         self._round_robin = RoundRobin()
-        self._templates: dict[tuple[str, str, int], SendTemplate] = {}
+        self.frames = SendFrames(config, client.config.serialize_type)
         self._targets: tuple[int, dict[MessageQueue, tuple[str, str]]] = 0, {}
         self._warm: dict[str, Warm] = {}
 
@@ -156,6 +103,11 @@ class SendCore:
     def close(self) -> None:
         """Sends that wait for their turn do not begin any more."""
         self.is_open = False
+
+    def trace_with(self, tracer: Tracer | None) -> None:
+        """From now on tell somebody of each acknowledged try."""
+        self.tracer = tracer
+        self._is_watched = self.hooks is not None or tracer is not None
 
     def _now(self) -> float:
         return self.clock()
@@ -187,7 +139,7 @@ class SendCore:
         info = self.client.routes.publish_info(outgoing.message.topic)
         if info is None:
             return None
-        if choice is None and outgoing.is_plain and not self.fault.enabled:
+        if choice is None and outgoing.is_plain and not self.fault.enabled and self.hooks is None:
             self._warm_up(outgoing, info)
         queue = self.choose(outgoing, info, choice)
         try:
@@ -253,8 +205,8 @@ class SendCore:
             except BrokerUnreachableError:
                 return
             cell = self.meter.cell(queue.topic, broker_name)
-            ways.append(Way(queue, broker_name, address, self._template(outgoing, broker_name), cell))
-        if ways and len(self._warm) < _MAX_TEMPLATES:
+            ways.append(Way(queue, broker_name, address, self.frames.template(outgoing, broker_name), cell))
+        if ways and len(self._warm) < MAX_TEMPLATES:
             counter = self._round_robin.counter(outgoing.message.topic)
             self._warm[outgoing.message.topic] = Warm(version, tuple(ways), counter, info.several_brokers)
 
@@ -337,96 +289,61 @@ class SendCore:
         connection: AnyConnection,
         started: float,
     ) -> Try[AnyConnection]:
-        """A try over a connection that is there."""
-        opaque = connection.next_opaque()
-        if connection.hooks:
-            command = self._hooked(outgoing, queue, broker_name, connection, opaque)
-            frame = encode_command(command)
-            return Try(outgoing, queue, broker_name, address, connection, opaque, frame, started, command)
-        frame = self._filled(outgoing, queue, broker_name, opaque)
-        return Try(outgoing, queue, broker_name, address, connection, opaque, frame, started)
+        """A try over a connection that is there.
 
-    def oneway_frame(
-        self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, connection: RequestConnection
-    ) -> bytes:
-        """A request that wants no answer."""
-        opaque = connection.next_opaque()
-        if connection.hooks:
-            return encode_command(self._hooked(outgoing, queue, broker_name, connection, opaque, ONEWAY_FLAG))
-        return self._filled(outgoing, queue, broker_name, opaque, oneway=True)
+        Raises:
+            Exception: whatever a hook raises to forbid it.
+        """
+        context = None if self.hooks is None else self.hooks.begin(outgoing, queue, address)
+        attempt = self._try(outgoing, queue, broker_name, address, connection, started)
+        attempt.context = context
+        return attempt
 
-    def _hooked(
+    def _try(
         self,
         outgoing: Outgoing,
         queue: MessageQueue,
         broker_name: str,
-        connection: RequestConnection,
-        opaque: int,
-        flag: int = 0,
-    ) -> RemotingCommand:
-        """The request as fields, seen and perhaps signed by the hooks."""
-        header = self._header(outgoing, broker_name)
-        header.queue_id, header.sys_flag, header.born_timestamp = queue.queue_id, outgoing.sys_flag, wall_ms()
-        header.flag, header.properties = outgoing.message.flag, outgoing.properties
-        command = RemotingCommand(outgoing.code, header.to_short_ext(), outgoing.body, opaque, flag)
-        command.serialize_type = connection.serialize_type
-        for hook in connection.hooks:
-            hook.before_request(connection.address, command)
-        return command
+        address: str,
+        connection: AnyConnection,
+        started: float,
+    ) -> Try[AnyConnection]:
+        opaque = connection.next_opaque()
+        if connection.hooks:
+            command = self.frames.hooked(outgoing, queue, broker_name, connection, opaque)
+            frame = encode_command(command)
+            return Try(outgoing, queue, broker_name, address, connection, opaque, frame, started, command)
+        frame = self.frames.filled(outgoing, queue, broker_name, opaque)
+        return Try(outgoing, queue, broker_name, address, connection, opaque, frame, started)
 
-    def _filled(
-        self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, opaque: int, *, oneway: bool = False
-    ) -> bytes:
-        """The request from the template of its producer, topic and broker."""
-        message = outgoing.message
-        return self._template(outgoing, broker_name).frame(
-            opaque,
-            queue.queue_id,
-            outgoing.sys_flag,
-            wall_ms(),
-            message.flag,
-            outgoing.properties,
-            outgoing.body,
-            oneway=oneway,
-        )
+    def write_oneway(
+        self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, connection: WritingConnection
+    ) -> None:
+        """Write a request that wants no answer.
 
-    def _template(self, outgoing: Outgoing, broker_name: str) -> SendTemplate:
-        template = self._templates.get((outgoing.message.topic, broker_name, outgoing.code))
-        if template is None or outgoing.has_counts:
-            template = self._new_template(outgoing, broker_name)
-        return template
-
-    def _new_template(self, outgoing: Outgoing, broker_name: str) -> SendTemplate:
-        made = SendTemplate(
-            self._header(outgoing, broker_name), code=outgoing.code, serialize_type=self.client.config.serialize_type
-        )
-        if not outgoing.has_counts and len(self._templates) < _MAX_TEMPLATES:
-            self._templates[outgoing.message.topic, broker_name, outgoing.code] = made
-        return made
-
-    def _header(self, outgoing: Outgoing, broker_name: str) -> SendMessageRequestHeader:
-        return SendMessageRequestHeader(
-            producer_group=self.config.group,
-            topic=outgoing.topic,
-            default_topic=self.config.create_topic_key,
-            default_topic_queue_nums=self.config.default_topic_queue_nums,
-            queue_id=0,
-            sys_flag=0,
-            born_timestamp=0,
-            flag=0,
-            properties="",
-            reconsume_times=outgoing.reconsume_times,
-            unit_mode=False,
-            batch=outgoing.is_batch,
-            max_reconsume_times=outgoing.max_reconsume_times,
-            bname=broker_name,
-        )
+        Raises:
+            RocketMQError: it could not be written.
+            Exception: whatever a hook raises to forbid it.
+        """
+        hooks = self.hooks
+        if hooks is None:
+            connection.send_frame(self.frames.oneway(outgoing, queue, broker_name, connection))
+        else:
+            context = hooks.begin(outgoing, queue, connection.address, oneway=True)
+            try:
+                connection.send_frame(self.frames.oneway(outgoing, queue, broker_name, connection))
+            except RocketMQError as error:
+                hooks.end(context, error)
+                raise
+            hooks.end(context, None)
+        self.fault.update_oneway(broker_name)
+        self.meter.note_oneway(outgoing, broker_name)
 
     def forget_gone_brokers(self) -> None:
         """Hold nothing against brokers that no route names any more, and keep no templates for them."""
         names = set(self.client.routes.brokers())
         self.fault.retain(names)
-        self._templates = {key: made for key, made in [*self._templates.items()] if key[1] in names}
+        self.frames.retain(names)
         self._warm = {}
 
     # --- after the wire --------------------------------------------------------------------------------
@@ -448,6 +365,8 @@ class SendCore:
         elapsed = now - attempt.started
         if self.fault.enabled:
             self.fault.update(attempt.broker_name, elapsed)
+        if self._is_watched:
+            self._acknowledged(attempt, result, elapsed)
         if result.status is not _SEND_OK and self.config.retry_another_broker_when_not_store_ok:
             raise NotStoredOkError(result)
         outgoing, cell = attempt.outgoing, attempt.cell
@@ -458,6 +377,22 @@ class SendCore:
         if len(samples) >= GATHERED:
             cell.drain()
         return result
+
+    def _acknowledged(self, attempt: Try[AnyConnection], result: SendResult, elapsed: float) -> None:
+        if self.tracer is not None:
+            self.tracer.sent(attempt.outgoing, attempt.address, elapsed, result)
+        if attempt.context is not None:
+            self.hooks_end(attempt, result)
+
+    def hooks_end(self, attempt: Try[AnyConnection], outcome: SendResult | BaseException) -> None:
+        """Tell hooks once how a try has ended."""
+        context, attempt.context = attempt.context, None
+        if context is not None and self.hooks is not None:
+            self.hooks.end(context, outcome)
+
+    def was_forbidden(self, error: BaseException) -> bool:
+        """Whether a hook has raised this to forbid a try: nothing follows it."""
+        return self.hooks is not None and error in self.hooks.refusals
 
     @staticmethod
     def _full_result(attempt: Try[AnyConnection], frame: Frame) -> SendResult:

@@ -36,6 +36,7 @@ __all__ = [
     "one_of",
     "one_of_or_function",
     "one_or_none",
+    "plain_function_or_none",
     "seconds",
     "serializer_of",
     "topic_name",
@@ -139,6 +140,18 @@ def function_or_none(*arguments: str) -> Check:
         except TypeError as exc:
             wanted = " and ".join(arguments)
             raise ConfigError(f"{field.name} must be a function of {wanted}: {value!r:.100}: {exc}") from exc
+
+    return check
+
+
+def plain_function_or_none(*arguments: str) -> Check:
+    """None, or a function of these arguments that is not async: nobody awaits it."""
+    check_function = function_or_none(*arguments)
+
+    def check(config: object, field: attrs.Attribute[Any], value: object) -> None:
+        check_function(config, field, value)
+        if inspect.iscoroutinefunction(value) or inspect.iscoroutinefunction(getattr(value, "__call__", None)):  # noqa: B004
+            raise ConfigError(f"{field.name} must be a plain function, and {value!r:.100} is async")
 
     return check
 

@@ -46,9 +46,10 @@ _REASONS = {
         defaultLitePullConsumerImpl defaultMQPullConsumerImpl defaultMQPushConsumerImpl log logger namespaceInitialized
         produceAccumulator
     """,
-    "there is no message trace": """
-        accessChannel customizedTraceTopic enableMsgTrace enableTrace traceDispatcher traceMsgBatchNum traceTopic
-    """,
+    "an older name of trace_topic": "customizedTraceTopic",
+    "an older name of enableTrace": "enableMsgTrace",
+    "made by each client that traces": "traceDispatcher",
+    "traces go to trace_topic; there are no other channels": "accessChannel",
     "there are no namespaces: write the names of topics and groups in full": "namespace namespaceV2",
     "there is no TLS": "useTLS",
     "there are no proxies; address_map says how brokers are reached": "socksProxyConfig",
@@ -62,7 +63,7 @@ _REASONS = {
     "every heartbeat is complete, and is sent at once when something has changed": """
         enableHeartbeatChannelEventListener useHeartbeatV2
     """,
-    "requests carry no such flag": "enableStreamRequestType unitMode",
+    "requests carry no such flag": "enableStreamRequestType",
     "routes are fetched at the first send; TransactionProducer has the setting topics": "topics",
     "arguments of TransactionProducer, not settings: checker and executor": """
         transactionCheckListener transactionListener
@@ -90,11 +91,15 @@ NOT_THERE: Mapping[str, str] = {key: reason for reason, keys in _REASONS.items()
 """Java's setting -> why it does not exist here."""
 
 _NO_SHARE = "a PullConsumer shares no queues with its group; use LitePullConsumer"
+_NO_TRACE = "a PullConsumer is not traced, as in Java: what is done with its messages is the program's own business"
 NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
     LitePullConsumerConfig: {
         "consumerPullTimeoutMillis": "brokers hold every lite pull; consumer_timeout_when_suspend bounds it",
     },
     PullConsumerConfig: {
+        "enableTrace": _NO_TRACE,
+        "traceTopic": _NO_TRACE,
+        "traceMsgBatchNum": _NO_TRACE,
         "allocateMessageQueueStrategy": _NO_SHARE,
         "messageModel": _NO_SHARE,
         "messageQueueListener": _NO_SHARE,
@@ -121,6 +126,8 @@ OTHER_DEFAULTS: Mapping[str, str] = {
     "producerGroup": "required",
     "pullTimeDelayMillsWhenException": "3 s rather than 1 s, to spare a broker in trouble",
     "retryResponseCodes": "the same set, as codes",
+    "traceMsgBatchNum": "100, as in 4.9; 10 would make the trace a tenth of all that is sent",
+    "traceTopic": "written out; in Java None stands for it",
     "sendMsgMaxTimeoutPerRequest": "half of the time left if another broker can follow; Java lets one attempt take all",
 }
 """Why a default is not Java's, by Java's name."""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import attrs
 
-from rocketpy.config.checks import MIB, group_name, member, seconds, serializer_of, topic_name, whole
+from rocketpy.config.checks import (
+    MIB,
+    group_name,
+    member,
+    plain_function_or_none,
+    seconds,
+    serializer_of,
+    topic_name,
+    whole,
+)
 from rocketpy.config.latency import LatencyTable, latency_table_of
-from rocketpy.config.observed import ObservedConfig
+from rocketpy.config.tracing import TracedConfig
 from rocketpy.errors import ConfigError
 from rocketpy.serialization.serializer import Serializer
 from rocketpy.wire.codes import ResponseCode
@@ -18,6 +27,9 @@ __all__ = ["MOST_MESSAGE_SIZE", "ProducerConfig"]
 
 MOST_MESSAGE_SIZE = 16 * MIB
 """The largest `max_message_size`, in bytes."""
+
+
+_CONTEXT = "the context of the send"
 
 
 def _codes(value: Iterable[int]) -> frozenset[int]:
@@ -64,7 +76,7 @@ def _linger(config: ProducerConfig, field: attrs.Attribute[float | None], value:
 
 
 @attrs.frozen(kw_only=True)
-class ProducerConfig(ObservedConfig):
+class ProducerConfig(TracedConfig):
     """How a producer sends."""
 
     group: str = attrs.field(validator=group_name, metadata={"java": "producerGroup"})
@@ -168,3 +180,20 @@ class ProducerConfig(ObservedConfig):
         default=0.2, validator=seconds(0.001, 600), metadata={"java": "detectTimeout", "scale": 1000}
     )
     """Seconds that a look may take."""
+    check_forbidden: Callable[..., object] | None = attrs.field(
+        default=None, validator=plain_function_or_none(_CONTEXT), metadata={"java": None}
+    )
+    """Called before each try of a send with its `SendContext`. If it raises, the try is not made: the exception goes to
+    the sender. A plain function. (In Java registerCheckForbiddenHook.)"""
+    before_send: Callable[..., object] | None = attrs.field(
+        default=None, validator=plain_function_or_none(_CONTEXT), metadata={"java": None}
+    )
+    """Called before each try of a send, with its `SendContext`. What it raises is logged. A plain function that does
+    not wait: it may be called in the loop of the client. (In Java registerSendMessageHook.)"""
+    after_send: Callable[..., object] | None = attrs.field(
+        default=None,
+        validator=plain_function_or_none(_CONTEXT, "the result, the error, or None for a one-way send"),
+        metadata={"java": None},
+    )
+    """Called after each try of a send that has ended, with the same `SendContext` and the `SendResult`, the error, or
+    None for a one-way send. What it raises is logged. It is not called for a try that was given up."""

@@ -18,7 +18,7 @@ from rocketpy.config.checks import (
     one_of_or_function,
     seconds,
 )
-from rocketpy.config.observed import ObservedConfig
+from rocketpy.config.tracing import TracedConfig
 from rocketpy.message import MessageQueue
 from rocketpy.serialization.content_types import OwnSerializers, own_serializers
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
@@ -35,7 +35,7 @@ def _consume_from_where(value: ConsumeFromWhere | str) -> ConsumeFromWhere:
 
 
 @attrs.frozen(kw_only=True)
-class SharingConfig(ObservedConfig):
+class SharingConfig(TracedConfig):
     """The settings of consumers that share queues: start offset, allocation strategy, offset store and hooks."""
 
     serializers: OwnSerializers = attrs.field(default=(), converter=own_serializers, metadata={"java": None})

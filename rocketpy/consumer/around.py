@@ -1,4 +1,4 @@
-"""What is wrapped around a listener: the hooks before and after it, and the detection of duplicates.
+"""What is wrapped around a listener: the hooks before and after it, traces, and the detection of duplicates.
 
 The wrapped listener is a function of the same kind, plain or async, so whatever calls listeners need not know of it.
 A listener is wrapped only if a setting asks for it. Plays the part of ConsumeMessageHook.
@@ -19,6 +19,7 @@ from rocketpy.logs import Seldom, get_logger
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.subscription import Listener
+    from rocketpy.consumer.traced import Traced
 
 __all__ = ["Around"]
 
@@ -36,6 +37,7 @@ class Around:
 
     Attributes:
         consumed: the memory of consumed messages; empty unless `dedupe` is set.
+        traced: traces calls of listeners; None where they are not traced.
     """
 
     def __init__(self, config: PushConsumerConfig) -> None:
@@ -44,6 +46,11 @@ class Around:
         self._dedupes = config.dedupe is not None
         self.consumed = Consumed(config.dedupe, config.dedupe_size)
         self._dedupe = Dedupe(config, self.consumed)
+        self.traced: Traced | None = None
+        if config.enable_msg_trace:
+            from rocketpy.consumer.traced import Traced  # few consumers are traced
+
+            self.traced = Traced()
         self._seldom = Seldom(logger)
 
     @property
@@ -63,6 +70,8 @@ class Around:
             ConfigError: a hook has to be awaited, and the listener is a plain function.
         """
         hooked = self.wrap_directly(listener)
+        if self.traced is not None:
+            hooked = self.traced.wrap(hooked)
         return self._dedupe.wrap(hooked) if self._dedupes else hooked
 
     def wrap_directly(self, listener: Listener) -> Listener:

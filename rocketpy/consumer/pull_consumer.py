@@ -315,6 +315,7 @@ class PullConsumer(Fetching):
             message_model=MessageModel.CLUSTERING,
             consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
             subscription_data_set=[],
+            unit_mode=self.config.unit_mode,
         )
 
     def topics(self) -> tuple[str, ...]:

@@ -121,6 +121,12 @@ class PushConsumer(Sharing[RunningConsumer]):
         """
         deadline = trio.current_time() + self.config.start_timeout
         self._around.begin()
+        if self._around.traced is not None:
+            from rocketpy.trace.consumes import traced_consumption
+
+            self._around.traced.tracer = await stack.enter_async_context(
+                traced_consumption(self.client, self.config, self.config.consume_timeout)
+            )
         running = RunningConsumer(
             self.client,
             self.config,
@@ -367,6 +373,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             message_model=self.config.message_model,
             consume_from_where=self.config.consume_from_where,
             subscription_data_set=self._subscriptions.data(),
+            unit_mode=self.config.unit_mode,
         )
 
     def topics(self) -> Iterable[str]:

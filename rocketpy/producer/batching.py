@@ -142,7 +142,7 @@ class Batch:
         text = encode_properties({PropertyName.WAIT: self.wait})
         body = _joined(entries, _properties(entries, self.ids))
         message = _message(first.topic, body, 0, self.wait)
-        return Outgoing(message, _SEND_BATCH, body, text, 0, ",".join(self.ids), is_batch=True)
+        return Outgoing(message, _SEND_BATCH, body, text, 0, ",".join(self.ids), is_batch=True, stands_in=True)
 
     def _alone(self, entry: Entry) -> Outgoing:
         if entry.outgoing is not None:
@@ -150,8 +150,8 @@ class Batch:
             return entry.outgoing
         [properties] = _properties([entry], self.ids)
         message = _message(entry.topic, entry.body, entry.flag, self.wait)
-        is_plain = self.queue is None
-        return Outgoing(message, _SEND, entry.body, properties.decode(), 0, self.ids[0], is_plain=is_plain)
+        is_plain, text = self.queue is None, properties.decode()
+        return Outgoing(message, _SEND, entry.body, text, 0, self.ids[0], is_plain=is_plain, stands_in=True)
 
     def _drop_gone(self) -> None:
         kept = [number for number, entry in enumerate(self.entries) if not entry.sink.is_gone]

@@ -21,6 +21,7 @@ from rocketpy.logs import Seldom, get_logger
 from rocketpy.producer.local_half import judged, raised
 
 if TYPE_CHECKING:
+    from rocketpy.client.one_try import Tracer
     from rocketpy.client.roles import TransactionQuestion
     from rocketpy.config import TransactionProducerConfig
     from rocketpy.message import MessageExt
@@ -76,15 +77,22 @@ class Checks:
         pool: has the connections to brokers.
         checker: the user's function.
         call: calls it.
+        tracer: told of answers before they are sent; None where nothing is traced.
     """
 
     def __init__(
-        self, config: TransactionProducerConfig, pool: ConnectionPool, checker: Checker, call: CallChecker
+        self,
+        config: TransactionProducerConfig,
+        pool: ConnectionPool,
+        checker: Checker,
+        call: CallChecker,
+        tracer: Tracer | None = None,
     ) -> None:
         self._config = config
         self._pool = pool
         self._checker = checker
         self._call = call
+        self._tracer = tracer
         self._waiting: dict[tuple[str, str], _Check] = {}
         self._running: dict[tuple[str, str], _Check] = {}
         self._bytes = 0
@@ -158,6 +166,12 @@ class Checks:
 
     async def _answer(self, check: _Check, outcome: Outcome) -> None:
         question = check.question  # the latest copy of the half message
+        if self._tracer is not None:
+            message, address = question.message, question.address
+            properties, unique_id = message.properties, message.message_id
+            self._tracer.ended(
+                message.topic, properties, unique_id, message.transaction_id, address, outcome.state, from_check=True
+            )
         command = end_command(answer_of(question, outcome.state, self._config.group), outcome.problem)
         try:
             await oneway(self._pool, question.address, command, timeout=_ANSWER_WITHIN)

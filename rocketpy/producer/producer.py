@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-import os
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -13,10 +11,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import trio
 
 from rocketpy.client import send_drivers
+from rocketpy.client.client_id import new_unique_ids
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.outgoing import Preparer
 from rocketpy.client.reopening import Reopenable
+from rocketpy.client.send_hooks import SendHooks
 from rocketpy.client.send_oneway import send_oneway
 from rocketpy.client.sending import SendCore
 from rocketpy.client.sharing import check_shared
@@ -27,11 +27,11 @@ from rocketpy.producer.choosing import choice_of
 from rocketpy.producer.lingering import TaskSends
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
+from rocketpy.producer.recalling import Recalling
 from rocketpy.producer.requesting import Requesting
 from rocketpy.producer.splitting import Splitting
 from rocketpy.producer.statistics import Observed
 from rocketpy.services import open_services
-from rocketpy.wire.message_id import UniqueIds
 
 if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
@@ -47,7 +47,7 @@ __all__ = ["Producer"]
 logger = get_logger(__name__)
 
 
-class Producer(Requesting, Splitting, Observed, Reopenable):
+class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.
@@ -84,16 +84,22 @@ class Producer(Requesting, Splitting, Observed, Reopenable):
         self.config = self._settings.of(config if config is not None or client is None else client.config, **fields)
         self._owns_client = client is None
         self._network = network
-        self.client = MQClientInstance(self.config, network=network) if client is None else client
+        self.client = self._new_client() if client is None else client
         self._lifecycle = Lifecycle(f"producer {self.config.group}")
         self._core = SendCore(self.client, self.config)
-        self._unique_ids = _unique_ids(self.client)
+        self._unique_ids = new_unique_ids(self.client.network.local_ip())
         self._preparer = Preparer(self.config, self._unique_ids)
         self._under_way = 0
         self._idle = trio.Event()
         self._stack: AsyncExitStack | None = None
         self._nursery: trio.Nursery | None = None
         self.outside = self._for_outside()
+
+    def _new_client(self) -> MQClientInstance:
+        made = MQClientInstance(self.config, network=self._network)
+        if SendHooks.of(self.config) is not None:
+            made.has_hooks_of_users = True  # they run in its loop too, where they shall delay nobody else
+        return made
 
     def _for_outside(self) -> Outside:
         made = Outside(self.client, self._core, self._preparer, self._lifecycle, self._one_more, self._one_less)
@@ -135,6 +141,10 @@ class Producer(Requesting, Splitting, Observed, Reopenable):
                 if self._owns_client:
                     await stack.enter_async_context(self.client)
                 self._core.open()
+                if self.config.enable_msg_trace:
+                    from rocketpy.trace.sends import traced_sends  # few producers are traced
+
+                    self._core.trace_with(await stack.enter_async_context(traced_sends(self.client, self.config)))
                 self._nursery = await stack.enter_async_context(open_services())
                 self.outside.open(self._nursery)
                 if self.config.send_latency_enable and self.config.start_detector_enable:
@@ -150,7 +160,7 @@ class Producer(Requesting, Splitting, Observed, Reopenable):
         except BaseException:  # cancellation too: what did not start may be started again
             if self._owns_client:
                 # The old one was closed on the way out, for good.
-                self.client = MQClientInstance(self.config, network=self._network)
+                self.client = self._new_client()
                 self._core = SendCore(self.client, self.config)
                 self.outside = self._for_outside()
             self._lifecycle.failed()
@@ -433,35 +443,6 @@ class Producer(Requesting, Splitting, Observed, Reopenable):
             raise ConfigError(f"timeout must be a positive number of seconds, not {timeout!r}")
         return timeout
 
-    async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
-        """Recall a message that was sent with `delay` or `deliver_at` and is not due yet.
-
-        Any producer may recall it. Brokers permit recalls only with `recallMessageEnable=true`. The broker does not say
-        whether it still has the message, but does not deliver it from then on.
-
-        Args:
-            topic: the topic of the message.
-            handle: `recall_handle` of the result of the send.
-            timeout: seconds for the whole call, `send_timeout` when None.
-
-        Returns:
-            The unique id of the message.
-
-        Raises:
-            ConfigError: the handle is not valid, or belongs to another topic; nothing was sent.
-            RouteNotFoundError: the broker that has the message is not known.
-            NoPermissionError: the broker does not permit recalls.
-            IllegalOperationError: the message is already due, or belongs to another broker.
-            RequestCodeNotSupportedError: the broker is older than RocketMQ 5.3.
-            BrokerError: the broker refused for another reason.
-            TransportError, RequestTimeoutError: no answer; whether the message is recalled is unknown.
-        """
-        from rocketpy.client.recalling import recall  # few producers recall messages
-
-        self._lifecycle.check_here()
-        seconds = self.checked_timeout(timeout)
-        return await recall(self.client, self.config.group, topic, handle, timeout=seconds)
-
     # --- topics ---------------------------------------------------------------------------------------
 
     async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
@@ -497,7 +478,3 @@ class Producer(Requesting, Splitting, Observed, Reopenable):
             key=self.config.create_topic_key,
             timeout=self.checked_timeout(timeout),
         )
-
-
-def _unique_ids(client: MQClientInstance) -> UniqueIds:
-    return UniqueIds(ipaddress.ip_address(client.network.local_ip()).packed, os.getpid())

@@ -122,7 +122,7 @@ class TransactionProducer(Producer):
         self._checks = None
         await super().__aenter__()
         assert self._nursery is not None
-        self._checks = Checks(self.config, self.client.pool, self.checker, self._call)
+        self._checks = Checks(self.config, self.client.pool, self.checker, self._call, self._core.tracer)
         self._nursery.start_soon(self._checks.run)
         self._nursery.start_soon(self._become_known)
         return self
@@ -250,6 +250,10 @@ class TransactionProducer(Producer):
         except RocketMQError as exc:
             self.note_untold(result, exc)
             return End(result)
+        if (tracer := self._core.tracer) is not None:
+            tracer.ended(
+                half.topic, half.properties, sent.message_id, transaction_id, address, outcome.state, from_check=False
+            )
         return End(result, address, end_command(header, outcome.problem))
 
     async def tell(self, end: End) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rocketpy.client.fault_statistics import BrokerFault, FaultStatistics
     from rocketpy.client.meter import SendFigures
+    from rocketpy.client.send_hooks import SendContext
     from rocketpy.client.statistics import ClientStatistics, PeerStatistics
     from rocketpy.config import (
         ClientConfig,
@@ -111,6 +112,7 @@ __all__ = [
     "PushConsumerStatus",
     "QueueStatus",
     "RetryLater",
+    "SendContext",
     "SendFigures",
     "SendManyResult",
     "SendResult",

@@ -188,9 +188,7 @@ class DirectSends:
         if connection is None:
             outgoing.chosen = queue if outgoing.is_plain else None
             return False
-        connection.send_frame(core.oneway_frame(outgoing, queue, broker_name, connection))
-        core.fault.update_oneway(broker_name)
-        core.meter.note_oneway(outgoing, broker_name)
+        core.write_oneway(outgoing, queue, broker_name, connection)
         return True
 
     # --- the end ---------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ async def _answers_late(request: object) -> list[MessageQueue]:
 
 
 JAVA_DEFAULTS = {
+    "enableTrace": False,
+    "unitMode": False,
     "pollNameServerInterval": 30_000,
     "heartbeatBrokerInterval": 30_000,
     "persistConsumerOffsetInterval": 5_000,
@@ -83,6 +85,8 @@ OWN_DEFAULTS = {
     "batchMaxBytes",
     "batchMaxDelayMs",
     "totalBatchMaxBytes",
+    "traceTopic",
+    "traceMsgBatchNum",
 }
 
 

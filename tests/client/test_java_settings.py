@@ -42,7 +42,11 @@ CLASSES: dict[str, type[ClientConfig]] = {
     "DefaultMQPullConsumer": PullConsumerConfig,
 }
 # Said of all clients by Java, and by us of the roles that it means something to.
+TRACED = {ProducerConfig, TransactionProducerConfig, PushConsumerConfig, LitePullConsumerConfig}
 OF_ROLES = {
+    "enableTrace": TRACED,
+    "traceTopic": TRACED,
+    "traceMsgBatchNum": TRACED,
     "sendLatencyEnable": {ProducerConfig, TransactionProducerConfig},
     "startDetectorEnable": {ProducerConfig, TransactionProducerConfig},
     "detectInterval": {ProducerConfig, TransactionProducerConfig},

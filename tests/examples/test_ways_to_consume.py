@@ -60,7 +60,12 @@ PRINTED = {
         "all are well again",
     ],
     "values": ["26 bytes: {'sensor': 7, 'celsius': 21.5}", "8 bytes: Reading(sensor=7, celsius=21.5)"],
-    "traced": ["write the bill  <-  process Orders  <-  send Orders  <-  take the order"],
+    "otel_spans": ["write the bill  <-  process Orders  <-  send Orders  <-  take the order"],
+    "message_traces": [
+        "shop -> Orders: SendResult",
+        "got two cups",
+        "refused: internal messages stay here, and do not go to Orders",
+    ],
     "workers": ["100 messages are handed out, 71 are committed", "Parcels has 4 queues now"],
 }
 

@@ -17,7 +17,7 @@ from tests.matrix.async_waits import WAITS, carefully, handler_of_the_loop
 from tests.matrix.places import MOST_SENDS, Dying, finalisers
 from tests.matrix.spots import SPOTS, at_spot_of_loop, hear, until_asked_in_loop
 from tests.matrix.waits import message
-from tests.matrix.worlds import in_thread
+from tests.matrix.worlds import in_thread, unique
 
 __all__ = ["ASYNCIO", "TRIO"]
 
@@ -48,6 +48,22 @@ async def hook_before(world, act):
 async def hook_after(world, act):
     world.hook.after = act.plain
     await carefully(world.producer.send(message()))
+
+
+def hook_of_sends(name):
+    """A hook of another producer's, with a client of its own: the first try calls it in the background."""
+
+    async def place(world, act):
+        left = iter([act.plain])
+
+        def hook(*arguments):
+            for function in left:
+                function()
+
+        async with world.module.Producer(unique("pg"), namesrv=world.namesrv, **{name: hook}) as producer:
+            await carefully(producer.send(message()))
+
+    return place
 
 
 async def selector(world, act):
@@ -138,6 +154,8 @@ _BOTH = {
     "a plain listener, in the loop": plain_listener_with_the_loop,
     "a hook, before": hook_before,
     "a hook, after": hook_after,
+    "before_send": hook_of_sends("before_send"),
+    "after_send": hook_of_sends("after_send"),
     "a selector": selector,
     "on_failure": on_failure,
     "an iterable": iterable,

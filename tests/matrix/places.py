@@ -19,7 +19,7 @@ from rocketpy.portal import portal
 from rocketpy.serialization import JsonSerializer
 from tests.matrix.spots import SPOTS, at_spot
 from tests.matrix.waits import BLOCKING_WAITS, carefully, message
-from tests.matrix.worlds import in_thread
+from tests.matrix.worlds import in_thread, unique
 
 __all__ = ["BLOCKING", "BUSY", "HOOKED", "MOST_SENDS", "SLOW", "Dying", "finalisers", "may_refuse", "needs_of"]
 
@@ -31,6 +31,8 @@ BUSY = {"a hook, before", "a hook, after", "the portal", "__del__, in our code"}
 MAY_REFUSE = {
     "a hook, before",
     "a hook, after",
+    "before_send",
+    "after_send",
     "the portal",
     "__del__",
     "__del__, in our code",
@@ -122,6 +124,22 @@ def hook_before(world, act):
 def hook_after(world, act):
     world.hook.after = act.plain
     carefully(lambda: world.producer.send(message()))
+
+
+def hook_of_sends(name):
+    """A hook of another producer's, with a client of its own: the first try calls it in the background."""
+
+    def place(world, act):
+        left = iter([act.plain])
+
+        def hook(*arguments):
+            for function in left:
+                function()
+
+        with world.module.Producer(unique("pg"), namesrv=world.namesrv, **{name: hook}) as producer:
+            carefully(lambda: producer.send(message()))
+
+    return place
 
 
 def selector(world, act):
@@ -253,6 +271,8 @@ BLOCKING = {
     "a done-callback of a request": done_callback_of_request,
     "a hook, before": hook_before,
     "a hook, after": hook_after,
+    "before_send": hook_of_sends("before_send"),
+    "after_send": hook_of_sends("after_send"),
     "a selector": selector,
     "a selector of send_soon": selector_soon,
     "on_failure": on_failure,

@@ -162,7 +162,7 @@ async def in_batches(producer):
         await producer.send_batch([message(), message()])
 
 
-async def waiting_for_company(producer):
+async def lingering(producer):
     for _ in range(12):
         async with trio.open_nursery() as nursery:
             for _ in range(2):
@@ -170,7 +170,7 @@ async def waiting_for_company(producer):
 
 
 @pytest.mark.parametrize(
-    ("way", "settings"), [(many, {}), (called_back, {}), (in_batches, {}), (waiting_for_company, {"linger": 0.01})]
+    ("way", "settings"), [(many, {}), (called_back, {}), (in_batches, {}), (lingering, {"linger": 0.01})]
 )
 async def test_S13_every_way_to_send_obeys_the_table_and_fills_it(autojump_clock, three, way, settings):
     async with three(send_latency_enable=True, **settings) as (producer, brokers):

@@ -6,6 +6,7 @@ plain success comes here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rocketpy.client.api.call import ask, call, header_of, oneway
@@ -99,16 +100,26 @@ def send_result(answer: RemotingCommand, address: str, topic: str, broker_name: 
 
 
 async def recall_message(
-    pool: ConnectionPool, address: str, header: RecallMessageRequestHeader, *, timeout: float
+    pool: ConnectionPool,
+    address: str,
+    header: RecallMessageRequestHeader,
+    *,
+    timeout: float,
+    on_answer: Callable[[RemotingCommand], object] | None = None,
 ) -> str:
-    """Recall a message before it is due. Returns its unique id.
+    """Recall a message before it is due. Returns its unique id. `on_answer` sees the answer, whatever its code is.
 
     Raises:
         BrokerError: the broker refuses.
         TransportError, RequestTimeoutError: no answer; whether the message is recalled is unknown.
     """
     command = plain_request(RequestCode.RECALL_MESSAGE, header)
-    answer = await ask(pool, address, command, timeout=timeout, doing=f"recalling a message of {header.topic}")
+    answer = await call(pool, address, command, timeout=timeout)
+    if on_answer is not None:
+        on_answer(answer)
+    if answer.code != ResponseCode.SUCCESS:
+        doing = f"recalling a message of {header.topic}"
+        raise BrokerError.for_code(answer.code, answer.remark, address=address, doing=doing)
     return header_of(RecallMessageResponseHeader, answer, address).msg_id
 
 

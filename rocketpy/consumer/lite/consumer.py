@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.lite.cache import Part
     from rocketpy.consumer.pull import QueuePuller
     from rocketpy.remoting.network import Network
+    from rocketpy.trace.consumes import ConsumeTracer
 
 __all__ = ["MOST_MESSAGES", "LitePullConsumer"]
 
@@ -101,6 +102,7 @@ class LitePullConsumer(Positions):
         self._selection = Selection(self._subscriptions_changed)
         self._watch = QueueWatch()
         self._async_caller = async_caller
+        self._tracer: ConsumeTracer | None = None
         self._seldom = Seldom(logger)
 
     def __repr__(self) -> str:
@@ -123,6 +125,10 @@ class LitePullConsumer(Positions):
     async def _open(self, stack: AsyncExitStack) -> None:
         """Start, and return after the first rebalance, or after `start_timeout`."""
         deadline = trio.current_time() + self.config.start_timeout
+        if self.config.enable_msg_trace:
+            from rocketpy.trace.consumes import traced_consumption  # few consumers are traced
+
+            self._tracer = await stack.enter_async_context(traced_consumption(self.client, self.config))
         running = RunningLitePull(self.client, self.config, self._selection, UserCalls(self._async_caller))
         await running.open(stack, self.config.close_timeout)
         await self._run_background(stack, running)
@@ -278,6 +284,9 @@ class LitePullConsumer(Positions):
                     self._check_may_arrive(running)
                     await running.cache.arrival.wait()
                     parts = running.cache.take(most)
+        if self._tracer is not None:
+            for part in parts:
+                self._tracer.polled(part.messages)
         return parts
 
     def give_back(self, parts: Iterable[Part]) -> None:
@@ -456,6 +465,7 @@ class LitePullConsumer(Positions):
             message_model=self.config.message_model,
             consume_from_where=self.config.consume_from_where,
             subscription_data_set=self._selection.data(),
+            unit_mode=self.config.unit_mode,
         )
 
     def topics(self) -> tuple[str, ...]:

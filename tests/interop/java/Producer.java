@@ -19,7 +19,7 @@ import org.apache.rocketmq.common.message.MessageAccessor;
  * In --keys, --body, --sharding-key a "%d" stands for the message's number, counted from --first.
  * --tags is a list, taken in turn. --delay-ms delays by the timer; of such messages every --recall-every th is recalled.
  * --mode is sync, async (at most --window in flight), oneway, batch (--batch-size), request or request-callback: these
- * print a "reply" line for each. --auto-batch has messages wait for others (5.x).
+ * print a "reply" line for each. --auto-batch has messages wait for others (5.x). --trace-topic has them traced.
  */
 public final class Producer {
     private final Options options;
@@ -35,7 +35,9 @@ public final class Producer {
         this.events = events;
         mode = options.text("mode", "sync");
         quiet = options.flag("quiet");
-        producer = new DefaultMQProducer(options.text("group", "java-producer"));
+        String group = options.text("group", "java-producer");
+        String traces = options.text("trace-topic", null);
+        producer = traces == null ? new DefaultMQProducer(group) : new DefaultMQProducer(group, true, traces);
         producer.setNamesrvAddr(options.required("namesrv"));
         producer.setSendMsgTimeout(options.number("timeout-ms", 10_000));
         producer.setCompressMsgBodyOverHowmuch(options.number("compress-over", 4096));

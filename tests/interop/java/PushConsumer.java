@@ -26,7 +26,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * (--retry-level sets the delay of the next one). --orderly, --broadcast and --quiet are true or false; an orderly
  * listener takes --busy-ms longer for each call. {@link Strategies} knows what --allocate names. --from is first, last or
  * timestamp, then with --timestamp. With --reply every message is replied to, by a body that begins with it, and a
- * "replied" line says so.
+ * "replied" line says so. With --trace-topic calls of the listener are traced.
  */
 public final class PushConsumer {
     private static final int PAUSE_MS = 10;
@@ -48,7 +48,9 @@ public final class PushConsumer {
         retryLevel = options.number("retry-level", 0);
         quiet = options.flag("quiet");
         allocation = new AnnouncedAllocation(Strategies.of(options), events);
-        consumer = new DefaultMQPushConsumer(options.required("group"));
+        String group = options.required("group");
+        String traces = options.text("trace-topic", null);
+        consumer = traces == null ? new DefaultMQPushConsumer(group) : new DefaultMQPushConsumer(group, true, traces);
         replies = options.text("reply", null) == null ? null : new DefaultMQProducer(options.required("group") + "-replies");
         configure();
         subscribe();

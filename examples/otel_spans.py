@@ -1,4 +1,4 @@
-"""Follow messages with OpenTelemetry, from a send to the listener: `python -m examples.traced [NAMESRV TOPIC]`.
+"""Follow messages with OpenTelemetry, from a send to the listener: `python -m examples.otel_spans [NAMESRV TOPIC]`.
 
 Needs the extra `otel` and the package opentelemetry-sdk. Without a name server the program starts a cluster of its own.
 """

@@ -1,0 +1,57 @@
+"""Recalls of a producer: it takes messages back that are not due yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.lifecycle import Lifecycle
+    from rocketpy.client.sending import SendCore
+    from rocketpy.config import ProducerConfig
+
+__all__ = ["Recalling"]
+
+
+class Recalling:
+    """The recalls of a producer, as a base class."""
+
+    client: MQClientInstance
+    config: ProducerConfig
+    _core: SendCore
+    _lifecycle: Lifecycle
+
+    if TYPE_CHECKING:
+
+        def checked_timeout(self, timeout: Any) -> float:
+            """The producer's."""
+
+    async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
+        """Recall a message that was sent with `delay` or `deliver_at` and is not due yet.
+
+        Any producer may recall it. Brokers permit recalls only with `recallMessageEnable=true`. The broker does not say
+        whether it still has the message, but does not deliver it from then on.
+
+        Args:
+            topic: the topic of the message.
+            handle: `recall_handle` of the result of the send.
+            timeout: seconds for the whole call, `send_timeout` when None.
+
+        Returns:
+            The unique id of the message.
+
+        Raises:
+            ConfigError: the handle is not valid, or belongs to another topic; nothing was sent.
+            RouteNotFoundError: the broker that has the message is not known.
+            NoPermissionError: the broker does not permit recalls.
+            IllegalOperationError: the message is already due, or belongs to another broker.
+            RequestCodeNotSupportedError: the broker is older than RocketMQ 5.3.
+            BrokerError: the broker refused for another reason.
+            TransportError, RequestTimeoutError: no answer; whether the message is recalled is unknown.
+        """
+        from rocketpy.client.recalling import recall  # few producers recall messages
+
+        self._lifecycle.check_here()
+        seconds = self.checked_timeout(timeout)
+        tracer = self._core.tracer
+        return await recall(self.client, self.config.group, topic, handle, timeout=seconds, tracer=tracer)

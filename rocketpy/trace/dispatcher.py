@@ -1,0 +1,251 @@
+"""The dispatcher: gathers the trace records of one client for one topic, and sends many in a message.
+
+Records come from any thread, and adding one neither waits nor raises: when the queue is full they are dropped, counted,
+and seldom told of in the log. A producer of its own sends them, which is never traced. Plays the part of
+AsyncTraceDispatcher.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import trio
+
+from rocketpy.client import send_drivers
+from rocketpy.client.client_id import new_unique_ids
+from rocketpy.client.outgoing import Preparer
+from rocketpy.client.sending import SendCore
+from rocketpy.config import ProducerConfig
+from rocketpy.errors import RocketMQError
+from rocketpy.logs import Seldom, counted, get_logger
+from rocketpy.message import Message, PropertyName
+from rocketpy.services import tell_loop
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.config.tracing import TracedConfig
+    from rocketpy.results import SendResult
+
+__all__ = ["MOST_RECORDS", "TraceDispatcher", "tracing"]
+
+logger = get_logger(__name__)
+
+MOST_RECORDS: Final = 2048
+"""Records that wait; more are dropped."""
+MOST_BYTES: Final = 128_000
+"""Of one message."""
+FLUSH_INTERVAL: Final = 5.0
+"""Seconds after which records are sent that do not fill a message."""
+_IN_FLIGHT: Final = 16
+"""Messages that are under way."""
+_MOST_KEYS: Final = 16_384
+"""Bytes of the ids and keys that a message is found by: a broker takes 32,767 of all properties."""
+_TIMEOUT: Final = 5.0
+_MOST_GROUP: Final = 200
+_numbers = itertools.count(1)
+
+
+_Record: TypeAlias = tuple[str, str, str]
+"""One that waits: the topic of its message, for records of different topics do not travel together; the text; and what
+it is found by, with blanks between. A plain tuple, since one is made for each message."""
+
+
+class TraceDispatcher:
+    """Sends the records of one client to one topic.
+
+    Args:
+        client: whose connections it uses.
+        config: of the role that is traced first.
+        group: of that role.
+        kind: PRODUCE or CONSUME, as Java names the producers of traces.
+
+    Attributes:
+        topic: where the records go.
+        users: how many roles it is open for.
+        discarded: how many records were dropped because too many waited.
+        lost: how many records were in messages that no broker took.
+    """
+
+    def __init__(self, client: MQClientInstance, config: TracedConfig, group: str, kind: str) -> None:
+        self.topic = config.trace_topic
+        self.users = 0
+        self.discarded = 0
+        self.lost = 0
+        self._batch = config.trace_msg_batch_num
+        self._before_full = self._batch - 1
+        settings = ProducerConfig.of(
+            client.config,
+            group=f"_INNER_TRACE_PRODUCER-{group[:_MOST_GROUP]}-{kind}-{next(_numbers)}",
+            send_timeout=_TIMEOUT,
+            # Packing takes longer than all else that is done for a record.
+            compress_body_over=2 * MOST_BYTES,
+        )
+        self._core = SendCore(client, settings)
+        self._preparer = Preparer(settings, new_unique_ids(client.network.local_ip()))
+        self._queue: deque[_Record] = deque()
+        self._numbers = itertools.count(1)
+        self._full = trio.Event()
+        self._is_told = False
+        self._token = trio.lowlevel.current_trio_token()
+        self._room = trio.Semaphore(_IN_FLIGHT)
+        self._flushing = trio.Lock()
+        self._scope = trio.CancelScope()
+        self._slow: trio.Nursery | None = None
+        self._seldom = Seldom(logger, interval=60.0)
+
+    # --- any thread --------------------------------------------------------------------------------------
+
+    def append(self, topic: str, text: str, found_by: str) -> None:
+        """Add a record. Never waits, never raises.
+
+        Args:
+            topic: of the message that it tells of.
+            text: the record.
+            found_by: the ids of its messages, and their keys, with blanks between.
+        """
+        queue = self._queue
+        waiting = len(queue)
+        if waiting < MOST_RECORDS:
+            queue.append((topic, text, found_by))
+            if waiting >= self._before_full and not self._is_told:
+                self._is_told = True
+                self._tell()
+            return
+        self.discarded = next(self._numbers)
+        self._seldom.warning(
+            "full",
+            "%d trace records wait for %s, so others are dropped: %d so far",
+            MOST_RECORDS,
+            self.topic,
+            self.discarded,
+        )
+
+    def _tell(self) -> None:
+        try:
+            tell_loop(self._token, self._wake, idempotent=True)
+        except trio.RunFinishedError:
+            return  # nobody is there any more
+
+    # --- the loop ----------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        self._full.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Send what gathers, until `stop`."""
+        self._core.open()
+        with self._scope:
+            async with trio.open_nursery() as self._slow:
+                task_status.started()
+                while True:
+                    with trio.move_on_after(FLUSH_INTERVAL):
+                        await self._full.wait()
+                    is_full = self._full.is_set()
+                    self._full, self._is_told = trio.Event(), False
+                    await self._send_all(at_least=self._batch if is_full else 1)
+
+    def stop(self) -> None:
+        """End it; what waits is not sent."""
+        self._core.close()
+        self._scope.cancel()
+
+    async def flush(self) -> None:
+        """Send all that waits, and wait until it has been answered. Somebody who has a deadline calls this."""
+        async with self._flushing:
+            await self._send_all(at_least=1)
+            held = 0
+            try:
+                for _ in range(_IN_FLIGHT):
+                    await self._room.acquire()
+                    held += 1
+            finally:
+                for _ in range(held):
+                    self._room.release()
+
+    async def _send_all(self, *, at_least: int) -> None:
+        """Send messages as long as so many records wait."""
+        queue = self._queue
+        while len(queue) >= at_least:
+            records = [queue.popleft() for _ in range(min(self._batch, len(queue)))]
+            topics = {record[0] for record in records}
+            for topic in sorted(topics):
+                for body, keys, count in _messages([each for each in records if each[0] == topic]):
+                    await self._room.acquire()
+                    self._send(body, keys, count)
+
+    def _send(self, body: bytes, keys: str, count: int) -> None:
+        message = Message(self.topic, body)
+        message.properties[PropertyName.KEYS] = keys
+
+        def done(outcome: SendResult | BaseException) -> None:
+            self._room.release()
+            if isinstance(outcome, BaseException):
+                self.lost += count
+                self._seldom.warning(
+                    "lost", "%s could not be sent to %s: %s", counted(count, "trace record"), self.topic, outcome
+                )
+
+        try:
+            assert self._slow is not None
+            outgoing = self._preparer.one(message)
+            send_drivers.start_send(
+                self._core, outgoing, done, nursery=self._slow, choice=None, tries=3, timeout=_TIMEOUT
+            )
+        except RocketMQError as error:
+            done(error)
+
+
+def _messages(records: Sequence[_Record]) -> Iterator[tuple[bytes, str, int]]:
+    """What is sent for records of one topic: bodies, each with its keys and how many records it has."""
+    keys = " ".join(dict.fromkeys([found_by for _, _, found_by in records]))
+    body = "".join([text for _, text, _ in records]).encode("utf-8", "replace")
+    if len(body) <= MOST_BYTES and len(keys) <= _MOST_KEYS and keys.isascii():
+        yield body, keys, len(records)
+        return
+    if len(records) > 1:
+        middle = len(records) // 2
+        yield from _messages(records[:middle])
+        yield from _messages(records[middle:])
+        return
+    yield body, _fitting(keys.split()), 1
+
+
+def _fitting(keys: Sequence[str]) -> str:
+    """As many of them as a message may have, from the first on."""
+    kept, size = [], 0
+    for key in keys:
+        size += len(key.encode("utf-8", "replace")) + 1
+        if size > _MOST_KEYS:
+            break
+        kept.append(key)
+    return " ".join(kept)
+
+
+@asynccontextmanager
+async def tracing(
+    client: MQClientInstance, config: TracedConfig, group: str, kind: str
+) -> AsyncIterator[TraceDispatcher]:
+    """The dispatcher of a client for the topic of a role, open at least until the role has closed.
+
+    On leaving, what it has gathered is sent within `close_timeout`.
+    """
+    dispatcher = client.tracing.get(config.trace_topic)
+    is_new = not isinstance(dispatcher, TraceDispatcher)
+    if not isinstance(dispatcher, TraceDispatcher):
+        dispatcher = client.tracing[config.trace_topic] = TraceDispatcher(client, config, group, kind)
+    dispatcher.users += 1
+    try:
+        if is_new:
+            await client.services.start(dispatcher.run)
+        yield dispatcher
+    finally:
+        with trio.move_on_after(config.close_timeout, shield=True):
+            await dispatcher.flush()
+        dispatcher.users -= 1
+        if not dispatcher.users:
+            dispatcher.stop()
+            client.tracing.pop(dispatcher.topic, None)

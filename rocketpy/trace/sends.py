@@ -1,0 +1,163 @@
+"""Traces of producers: messages that were sent, ends of transactions, messages that were taken back.
+
+Plays the part of SendMessageTraceHookImpl, EndTransactionTraceHookImpl and DefaultRecallMessageTraceHook.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from rocketpy.logs import Seldom, get_logger
+from rocketpy.message import PropertyName
+from rocketpy.results import LocalTransactionState, SendStatus
+from rocketpy.seams import wall_ms
+from rocketpy.trace.dispatcher import TraceDispatcher, tracing
+from rocketpy.trace.records import FALSE, KINDS, TRUE, MessageType, end_transaction, found_by, pub, recall
+from rocketpy.wire.properties import decode_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.config import ProducerConfig
+    from rocketpy.results import SendResult
+
+__all__ = ["SendTracer", "traced_sends"]
+
+logger = get_logger(__name__)
+
+_REGION: Final = "DefaultRegion"
+_MOST_IDS: Final = 200
+"""Ids of a batch in one record: a frame may have thousands, and a record is found by each."""
+_TAGS, _KEYS, _WAIT = PropertyName.TAGS, PropertyName.KEYS, PropertyName.WAIT
+_PREPARED, _DELAY = PropertyName.TRANSACTION_PREPARED, PropertyName.DELAY
+_SEND_OK = SendStatus.SEND_OK
+_NORMAL, _HALF, _DELAYED = (
+    KINDS[each] for each in (MessageType.NORMAL, MessageType.TRANSACTION_HALF, MessageType.DELAY)
+)
+_TRUE, _FALSE = TRUE, FALSE
+
+
+class SendTracer:
+    """Makes the records of one producer. For any thread; never waits, never raises.
+
+    Args:
+        dispatcher: sends them.
+        group: of the producer.
+    """
+
+    def __init__(self, dispatcher: TraceDispatcher, group: str) -> None:
+        self._append = dispatcher.append
+        self._trace_topic = dispatcher.topic
+        self._group = group
+        self._seldom = Seldom(logger)
+
+    def sent(self, outgoing: Outgoing, address: str, seconds: float, result: SendResult) -> None:
+        """A message, or a batch, has been stored after so many seconds."""
+        try:
+            self._sent(outgoing, address, int(seconds * 1000), result)
+        except Exception as exc:  # noqa: BLE001  the message has been sent
+            self._seldom.error(type(exc).__name__, "a message to %s could not be traced", outgoing.topic, exc_info=exc)
+
+    def _sent(self, outgoing: Outgoing, address: str, cost: int, result: SendResult) -> None:
+        status, message_id, offset_message_id, _, _, _, region, trace_on, _ = result
+        message = outgoing.message
+        topic = message.topic
+        if not trace_on or topic.startswith(self._trace_topic):
+            return
+        if outgoing.is_batch:
+            self._sent_together(outgoing, address, cost, result)
+            return
+        properties = decode_properties(outgoing.properties) if outgoing.stands_in else message.properties
+        tags = keys = None
+        kind = _NORMAL
+        if len(properties) > 1 or _WAIT not in properties:  # nearly every message has that one alone
+            tags, keys = properties.get(_TAGS), properties.get(_KEYS)
+            if _DELAY in properties:
+                kind = _DELAYED
+            elif properties.get(_PREPARED) == "true":
+                kind = _HALF
+        success = _TRUE if status is _SEND_OK else _FALSE
+        text = pub(
+            wall_ms() - cost,
+            region,
+            self._group,
+            topic,
+            message_id,
+            tags,
+            keys,
+            address,
+            len(message.body),
+            cost,
+            kind,
+            offset_message_id,
+            success,
+        )
+        self._append(topic, text, message_id if keys is None else found_by(message_id, keys))
+
+    def _sent_together(self, outgoing: Outgoing, address: str, cost: int, result: SendResult) -> None:
+        """A batch, which has neither tag nor keys of its own: one record, several where it has very many messages."""
+        ids, offset_ids = result.message_id.split(","), result.offset_message_id.split(",")
+        if len(offset_ids) != len(ids):
+            offset_ids = []
+        for start in range(0, len(ids), _MOST_IDS):
+            some = slice(start, start + _MOST_IDS)
+            text = pub(
+                wall_ms() - cost,
+                result.region_id,
+                self._group,
+                outgoing.topic,
+                ",".join(ids[some]),
+                None,
+                None,
+                address,
+                len(outgoing.body),
+                cost,
+                _NORMAL,
+                ",".join(offset_ids[some]) or result.offset_message_id,
+                _TRUE if result.status is _SEND_OK else _FALSE,
+            )
+            self._append(outgoing.topic, text, " ".join((",".join(ids[some]), *ids[some])))
+
+    def ended(
+        self,
+        topic: str,
+        properties: Mapping[str, str],
+        message_id: str,
+        transaction_id: str | None,
+        address: str,
+        state: LocalTransactionState,
+        *,
+        from_check: bool,
+    ) -> None:
+        """A broker is about to be told how a transaction has ended."""
+        text = end_transaction(
+            wall_ms(),
+            properties.get(PropertyName.MSG_REGION) or _REGION,
+            self._group,
+            topic,
+            message_id,
+            properties.get(_TAGS),
+            properties.get(_KEYS),
+            address,
+            MessageType.TRANSACTION_COMMIT,
+            transaction_id,
+            state,
+            from_check=from_check,
+        )
+        self._append(topic, text, found_by(message_id, properties.get(_KEYS)))
+
+    def recalled(self, topic: str, message_id: str, region: str, *, success: bool) -> None:
+        """A broker has answered whether it takes a message back."""
+        text = recall(wall_ms(), region, self._group, topic, message_id, success=success)
+        self._append(topic, text, message_id)
+
+
+@asynccontextmanager
+async def traced_sends(client: MQClientInstance, config: ProducerConfig) -> AsyncIterator[SendTracer]:
+    """What traces a producer, as long as this is open."""
+    async with tracing(client, config, config.group, "PRODUCE") as dispatcher:
+        yield SendTracer(dispatcher, config.group)
