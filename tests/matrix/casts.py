@@ -102,6 +102,13 @@ def _async_hooks(users, of=""):
 OF_PULL = "of lite pull: "
 """How the names of its functions begin."""
 OFTEN = {"persist_consumer_offset_interval": 0.02}
+
+
+def _told(function):
+    """The settings that have a function told statistics."""
+    return {"on_statistics": function, "statistics_interval": 0.02}
+
+
 PUSH = {
     "": lambda users: {},
     "in order": lambda users: {"orderly": True},
@@ -110,6 +117,7 @@ PUSH = {
     "a strategy": lambda users: {"allocate_strategy": users.plain("strategy", AllocateAveragely())},
     "an offset store": lambda users: {"offset_store": Store(users), **OFTEN},
     "an async offset store": lambda users: {"offset_store": AsyncStore(users), **OFTEN},
+    "statistics": lambda users: _told(users.plain("on_statistics")),
 }
 """The settings of push consumers that differ."""
 PULL = {
@@ -117,6 +125,7 @@ PULL = {
     "elsewhere": lambda users: {},
     "async hooks": lambda users: _async_hooks(users, OF_PULL),
     "an offset store": lambda users: {"offset_store": Store(users)},
+    "async statistics": lambda users: _told(users.awaited(OF_PULL + "on_statistics")),
 }
 """Likewise, of lite pull consumers."""
 
@@ -126,8 +135,13 @@ def committed(*_):
     return LocalTransactionState.COMMIT
 
 
+def _plain_transactions(users):
+    return {name: users.plain(name, committed) for name in ("executor", "checker")}
+
+
 TRANSACTIONS = {
-    "": lambda users: {name: users.plain(name, committed) for name in ("executor", "checker")},
+    "": _plain_transactions,
     "async": lambda users: {name: users.awaited(name, committed) for name in ("executor", "checker")},
+    "statistics": lambda users: _plain_transactions(users) | _told(users.plain("statistics of a producer")),
 }
 """Likewise, of producers of transactions."""

@@ -204,6 +204,11 @@ SPOTS = {
     "an offset store, write": Spot("write", hear, {"consumer": "an offset store"}),
     "an async offset store, write": Spot("write", hear_async, {"consumer": "an async offset store"}, is_async=True),
     "an offset store of lite pull, write": Spot("write", commit, {"lite": "an offset store"}),
+    "on_statistics": Spot("on_statistics", nothing, {"consumer": "statistics"}),
+    "on_statistics of lite pull, async": Spot(
+        OF_PULL + "on_statistics", nothing, {"lite": "async statistics"}, is_async=True
+    ),
+    "on_statistics of a producer": Spot("statistics of a producer", nothing, {"transactions": "statistics"}),
     "an executor of a transaction": Spot("executor", execute, _TRANSACTIONS),
     "an async executor of a transaction": Spot("executor", execute, _ASYNC_TRANSACTIONS, is_async=True),
     "a checker": Spot("checker", leave_unknown, _TRANSACTIONS),

@@ -22,6 +22,7 @@ OF_USERS = re.compile(
 FOR_SURFACES = {"plain_runner", "async_runner", "async_caller"}
 AN_ITERABLE = ("an iterable of queues",)
 CHECKERS = ("a checker", "an async checker")
+OF_A_PRODUCER = ("on_statistics of a producer",)
 EXECUTORS = ("an executor of a transaction", "an async executor of a transaction")
 WHERE = {
     "Producer.send selector": ("a selector",),
@@ -52,6 +53,10 @@ WHERE = {
     "LitePullConsumer.on_queues_changed function": ("on_queues_changed",),
     "MQClientInstance hooks": ("a hook, before", "a hook, after"),
     "replay_dead_letters wanted": ("wanted",),
+    "ProducerConfig on_statistics": OF_A_PRODUCER,
+    "TransactionProducerConfig on_statistics": OF_A_PRODUCER,
+    "PushConsumerConfig on_statistics": ("on_statistics",),
+    "LitePullConsumerConfig on_statistics": ("on_statistics of lite pull, async",),
     "PushConsumerConfig before_consume": ("before_consume",),
     "PushConsumerConfig after_consume": ("after_consume",),
     "PushConsumerConfig on_assigned": ("on_assigned", "on_assigned, async"),
