@@ -7,7 +7,7 @@ import tempfile
 from rocketpy import AllocateAveragely, MessageModel
 from rocketpy.results import LocalTransactionState
 
-__all__ = ["OF_PULL", "PULL", "PUSH", "TRANSACTIONS", "Users", "committed", "hooks"]
+__all__ = ["OF_PULL", "OWN_TYPE", "PRODUCERS", "PULL", "PUSH", "TRANSACTIONS", "Users", "committed", "hooks"]
 
 
 class Users:
@@ -76,6 +76,19 @@ class AsyncStore:
         self.write = users.awaited("write", self.offsets.update)
 
 
+OWN_TYPE = "application/x-cell"
+
+
+class OwnFormat:
+    """A serializer of the user's. Whatever it writes is read as nothing."""
+
+    name, content_type = "cell", OWN_TYPE
+
+    def __init__(self, users):
+        self.encode = users.plain("encode", lambda value: b"x")
+        self.decode = users.plain("decode", lambda body: None)
+
+
 def _broadcast(users):
     return {"message_model": MessageModel.BROADCASTING, "local_offset_store_dir": _folder()}
 
@@ -102,6 +115,23 @@ def _async_hooks(users, of=""):
 OF_PULL = "of lite pull: "
 """How the names of its functions begin."""
 OFTEN = {"persist_consumer_offset_interval": 0.02}
+
+
+def _reporting(users):
+    return {"on_statistics": users.plain("on_statistics"), "statistics_interval": 0.02}
+
+
+def _reporting_async(users):
+    return {"on_statistics": users.awaited("on_statistics"), "statistics_interval": 0.02}
+
+
+PRODUCERS = {
+    "": lambda users: {},
+    "reporting": _reporting,
+    "reporting, async": _reporting_async,
+    "own values": lambda users: {"serializer": OwnFormat(users)},
+}
+"""The settings of producers that differ."""
 PUSH = {
     "": lambda users: {},
     "in order": lambda users: {"orderly": True},
@@ -110,13 +140,16 @@ PUSH = {
     "a strategy": lambda users: {"allocate_strategy": users.plain("strategy", AllocateAveragely())},
     "an offset store": lambda users: {"offset_store": Store(users), **OFTEN},
     "an async offset store": lambda users: {"offset_store": AsyncStore(users), **OFTEN},
+    "reporting": _reporting,
+    "own values": lambda users: {"serializers": OwnFormat(users)},
 }
-"""The settings of push consumers that differ."""
+"""Likewise, of push consumers."""
 PULL = {
     "": lambda users: {},
     "elsewhere": lambda users: {},
     "async hooks": lambda users: _async_hooks(users, OF_PULL),
     "an offset store": lambda users: {"offset_store": Store(users)},
+    "reporting, async": _reporting_async,
 }
 """Likewise, of lite pull consumers."""
 
