@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from rocketpy.client.roles import AskedRole, TransactionQuestion
 from rocketpy.errors import ConfigError, MessageDecodeError
-from rocketpy.logs import get_logger
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import Message, PropertyName
 from rocketpy.results import LocalTransactionState
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.transaction import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
-from rocketpy.wire.message_codec import decode_messages
+from rocketpy.wire.message_codec import decode_record
 from rocketpy.wire.message_id import decode_offset_message_id
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK
 
@@ -121,23 +121,30 @@ def end_command(header: EndTransactionRequestHeader, remark: str | None = None) 
 def pass_questions_on(roles: RoleTable) -> Callable[[Connection, RemotingCommand], None]:
     """Make the processor that passes brokers' checks to the producers of one client. The requests are one-way."""
 
+    seldom = Seldom(log)
+
     def check_transaction_state(connection: Connection, request: RemotingCommand) -> None:
         header = CheckTransactionStateRequestHeader.from_ext(request.ext_fields)
         try:
-            message = next(iter(decode_messages(request.body)), None)
+            # The first message of the body, as in Java: a broker sends one, and others would only take their time.
+            message = decode_record(request.body, broker_name=header.bname or "")
         except MessageDecodeError as exc:
-            log.warning("%s checks a transaction with a message that cannot be read: %s", connection.address, exc)
+            seldom.warning(
+                connection.address,
+                "%s checks a transaction with a message that cannot be read: %s",
+                connection.address,
+                exc,
+            )
             return
-        group = "" if message is None else message.properties.get(PropertyName.PRODUCER_GROUP, "")
+        group = message.properties.get(PropertyName.PRODUCER_GROUP, "")
         role: object = roles.producers.get(group)
-        if message is None or not isinstance(role, AskedRole):
+        if not isinstance(role, AskedRole):
             log.debug(
                 "%s checks a transaction of the group %.256r, which this client does not have",
                 connection.address,
                 group,
             )
         else:
-            message.broker_name = header.bname or ""
             role.on_check(TransactionQuestion(connection.address, header, message))
 
     return check_transaction_state

@@ -398,6 +398,7 @@ NOT_CALLS = {
             "close": _IN_ITS_BLOCK,
             "register_consumer": "called by roles",
             "register_producer": "called by roles",
+            "services": "of the traces of roles",
             "unregister_consumer": "called by roles",
             "unregister_producer": "called by roles",
         },
