@@ -61,6 +61,7 @@ class LoopConnection(asyncio.Protocol):
         error: why it ended, None while it is open.
         retired: whether it takes no requests any more.
         uses: how often it was asked for.
+        sent_bytes: given to the loop, which writes them as soon as the kernel takes them.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class LoopConnection(asyncio.Protocol):
         self.error: RocketMQError | None = None
         self.retired = False
         self.uses = 0
+        self.sent_bytes = 0
         self._loop = loop
         self._limits = limits
         self._clock = clock
@@ -94,6 +96,11 @@ class LoopConnection(asyncio.Protocol):
         self._alarm_at = math.inf
         self._overdue_since = 0.0
         self.next_opaque = self._waiting.next_opaque
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes from the peer, since the beginning."""
+        return self._waiting.received_bytes
 
     # --- what asyncio calls ----------------------------------------------------------------------------
 
@@ -201,6 +208,7 @@ class LoopConnection(asyncio.Protocol):
         if self._frames:
             self._frames.append(frame)
         elif alone:
+            self.sent_bytes += len(frame)
             transport.write(frame)  # nobody else is under way: what comes next comes later
         else:
             self._frames.append(frame)
@@ -221,7 +229,9 @@ class LoopConnection(asyncio.Protocol):
     def _flush(self) -> None:
         frames, self._frames = self._frames, []
         if self._transport is not None and self.error is None:
-            self._transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+            data = frames[0] if len(frames) == 1 else b"".join(frames)
+            self.sent_bytes += len(data)
+            self._transport.write(data)
 
     def __len__(self) -> int:
         """How many requests wait for answers."""

@@ -41,12 +41,20 @@ class DataConnection(Protocol):
         error: why it ended, None while it is open.
         retired: whether it takes no requests any more.
         uses: how often it was asked for.
+        sent_bytes: to the peer, since the beginning.
+        received_bytes: from the peer, likewise.
     """
 
     address: str
     error: RocketMQError | None
     retired: bool
     uses: int
+
+    @property
+    def sent_bytes(self) -> int: ...
+
+    @property
+    def received_bytes(self) -> int: ...
 
     @property
     def is_usable(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["recall"]
+
+_UNIQUE_ID: Final = re.compile("[0-9A-Fa-f]{32,}")
+"""32 digits from clients of the remoting protocol, and more from others."""
 
 
 async def recall(
@@ -84,4 +88,10 @@ def _checked(topic: str, handle: object) -> RecallHandle:
         raise ConfigError(f"{exc}: give the `recall_handle` of the result of the send, unchanged") from exc
     if found.topic != topic:
         raise ConfigError(f"the recall handle belongs to a message of {found.topic!r:.127}, not of {topic}")
+    if not _UNIQUE_ID.fullmatch(found.message_id):
+        # A broker would take it, recall a message that it does not have, and answer that all is well.
+        raise ConfigError(
+            f"the recall handle names the message {found.message_id!r:.100}, which is no unique id: it is cut off or "
+            "damaged; give the `recall_handle` of the result of the send, unchanged"
+        )
     return found

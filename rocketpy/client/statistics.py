@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rocketpy.client.data_links import DataConnection
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.statistics import ConnectionStatistics
 
 __all__ = ["ClientStatistics", "PeerStatistics", "in_flight", "statistics"]
 
@@ -24,9 +25,7 @@ class PeerStatistics:
     in_flight: int
     """Requests that wait for an answer, pulls that the broker holds among them."""
     sent_bytes: int
-    """Without those of the connections that threads and asyncio send on."""
     received_bytes: int
-    """Without those either."""
 
 
 @attrs.frozen(kw_only=True)
@@ -86,15 +85,16 @@ def _peers(loop: list[Connection], data: list[DataConnection]) -> dict[str, Peer
         if link.error is None:
             beside.setdefault(link.address, []).append(link)
     own = {connection.address: connection.statistics() for connection in loop}
-    return {
-        address: PeerStatistics(
-            connections=(address in own) + len(links := beside.get(address, ())),
-            in_flight=(own[address].in_flight if address in own else 0) + sum(map(len, links)),
-            sent_bytes=own[address].sent_bytes if address in own else 0,
-            received_bytes=own[address].received_bytes if address in own else 0,
-        )
-        for address in sorted({*own, *beside})
-    }
+    return {address: _peer(own.get(address), beside.get(address, ())) for address in sorted({*own, *beside})}
+
+
+def _peer(own: ConnectionStatistics | None, links: Collection[DataConnection]) -> PeerStatistics:
+    return PeerStatistics(
+        connections=(own is not None) + len(links),
+        in_flight=(own.in_flight if own else 0) + sum(map(len, links)),
+        sent_bytes=(own.sent_bytes if own else 0) + sum(link.sent_bytes for link in links),
+        received_bytes=(own.received_bytes if own else 0) + sum(link.received_bytes for link in links),
+    )
 
 
 def in_flight(client: MQClientInstance, broker_name: str) -> int:

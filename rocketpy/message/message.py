@@ -182,7 +182,7 @@ def _put_delay(
 
 
 def _checked_level(level: object) -> int:
-    if not isinstance(level, int) or isinstance(level, bool) or level < 0:
+    if not isinstance(level, int) or isinstance(level, bool) or not 0 <= level < 1 << 31:
         raise ConfigError(f"delay_level is {level!r}: give a level from 1 to 18, or 0 for none")
     return level
 

@@ -116,8 +116,13 @@ class TraceDispatcher:
                 self._tell()
             return
         self.discarded = next(self._numbers)
-        text = "%d trace records wait for %s, so others are dropped: %d so far"
-        self._seldom.warning("full", text, MOST_RECORDS, self.topic, self.discarded)
+        self._seldom.warning(
+            "full",
+            "%d trace records wait for %s, so others are dropped: %d so far",
+            MOST_RECORDS,
+            self.topic,
+            self.discarded,
+        )
 
     def _tell(self) -> None:
         try:

@@ -37,10 +37,12 @@ class RecallHandle(NamedTuple):
         """
         try:
             if len(text) > _MAX_LENGTH or not text.isascii():
-                raise ValueError("too long, or not ASCII")
-            version, topic, broker_name, timestamp, message_id = urlsafe_b64decode(text).decode().split(" ")
+                raise ValueError("it is too long, or not ASCII")
+            version, *parts = urlsafe_b64decode(text).decode().split(" ")
             if version != _VERSION:
-                raise ValueError(f"version {version!r:.20}")
+                raise ValueError(f"its version is {version!r:.20}, not {_VERSION!r}")
+            if len(parts) != len(cls._fields):
+                raise ValueError(f"it has {len(parts)} parts, not {len(cls._fields)}")
         except (ValueError, binascii.Error) as exc:
             raise RemoteProtocolError(f"not a handle to recall a message by: {text!r:.100} ({exc})") from exc
-        return cls(topic, broker_name, timestamp, message_id)
+        return cls(*parts)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.waits("for Apache's servers and clients, and for real timers")]
 
 RECALLS = {"recallMessageEnable": True}
+_ID = "AC11000100002A9F" * 2
+"""Such as clients make."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def test_DL3_DL5_our_timer_messages_and_recalls_on_apaches_broker(
         assert all(-0.05 <= came[key] - moment <= 2.5 for key, moment in due.items()), "it reads slots by the second"
         with pytest.raises(MessageIllegalError):
             producer.send(Message(topic, b"x", delay=4 * 86_400))
-        passed = RecallHandle(topic, "broker-a", "1", "U")
+        passed = RecallHandle(topic, "broker-a", "1", _ID)
         broker = producer.send(Message(topic, b"x")).queue.broker_name
         with pytest.raises(IllegalOperationError):
             producer.recall(topic, passed._replace(broker_name=broker).encode())
@@ -96,7 +98,7 @@ def test_DL3_DL5_what_apaches_broker_does_not_do_has_an_error(
     apache_cluster.create_topic(topic, queues=2)
     with rocketpy.sync.Producer("timers", namesrv=apache_cluster.namesrv) as producer:
         broker = producer.send(Message(topic, b"x")).queue.broker_name
-        handle = RecallHandle(topic, broker, str(round((time.time() + 60) * 1000)), "U").encode()
+        handle = RecallHandle(topic, broker, str(round((time.time() + 60) * 1000)), _ID).encode()
         if apache.version.startswith("5"):
             with pytest.raises(NoPermissionError):
                 producer.recall(topic, handle)

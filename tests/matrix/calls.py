@@ -57,7 +57,7 @@ def one():
 
 def _handle():
     """Of a message that is due tomorrow."""
-    return RecallHandle("Orders", "broker-a", str(wall_ms() + 86_400_000), "U1").encode()
+    return RecallHandle("Orders", "broker-a", str(wall_ms() + 86_400_000), "AC11000100002A9F" * 2).encode()
 
 
 def _nothing(*_):

@@ -144,6 +144,7 @@ def test_threat_M7_separators_are_refused_everywhere(arguments: dict[str, Any]) 
         ({"delay_level": -1}, "delay_level is -1"),
         ({"delay_level": "3"}, "delay_level is '3'"),
         ({"delay_level": True}, "delay_level is True"),
+        ({"delay_level": 1 << 31}, "delay_level is 2147483648"),
         ({"delay": -1}, "delay is -1"),
         ({"delay": float("nan")}, "delay is nan"),
         ({"delay": float("inf")}, "delay is inf"),

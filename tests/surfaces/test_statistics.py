@@ -49,6 +49,11 @@ def test_what_a_shared_client_has_open(surface, namesrv, topic):
                 assert found.dials >= 2
                 assert found.heartbeats >= 1
                 assert found.failed_heartbeats == found.failed_dials == 0
+                for _ in range(1000):  # those over a connection beside that of the loop count too, where there is such
+                    await call(producer.send(Message(topic, b"x" * 100)))
+                peers = client.statistics().peers.values()
+                assert max(each.sent_bytes for each in peers) > 1000 * 100
+                assert max(each.received_bytes for each in peers) > 1000 * 50
         assert client.statistics().connections == 0
 
     surface.run(main)

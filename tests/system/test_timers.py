@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -90,6 +91,9 @@ async def test_DL5_only_messages_for_the_timer_have_a_handle(autojump_clock: Moc
         ("x", "not a handle to recall a message by"),
         ("ü", "not a handle"),
         (RecallHandle("Other", "broker-a", "1", "U").encode(), "belongs to a message of 'Other', not of Orders"),
+        (urlsafe_b64encode(b"v1 Orders broker-a").decode(), "it has 2 parts, not 4"),
+        (urlsafe_b64encode(b"v2 Orders broker-a 1 U").decode(), "its version is 'v2', not 'v1'"),
+        (RecallHandle("Orders", "broker-a", "1", "AC11000100002A9F" * 2).encode()[:-4], "it is cut off or damaged"),
     ],
 )
 async def test_DL5_a_handle_that_is_none_or_of_another_topic_is_refused_here(
@@ -110,7 +114,7 @@ async def test_DL5_a_topic_of_which_nothing_can_be_recalled(autojump_clock: Mock
 async def test_DL5_what_a_broker_refuses_has_a_type(autojump_clock: MockClock) -> None:
     def handle(**changes: str) -> str:
         due = str(wall_ms() + 60_000)
-        return RecallHandle("Orders", "broker-a", due, "U1")._replace(**changes).encode()
+        return RecallHandle("Orders", "broker-a", due, "AC11000100002A9F" * 2)._replace(**changes).encode()
 
     async with world() as w:
         broker = w.cluster.brokers[0]

@@ -108,6 +108,16 @@ class ThreadConnection:
         """Seconds without a byte, while answers are due, after which the peer is taken for dead."""
         return self._limits.silence_timeout
 
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that the kernel has taken."""
+        return self._output.sent
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes from the peer."""
+        return self._waiting.received_bytes
+
     # --- requests --------------------------------------------------------------------------------------
 
     @property
