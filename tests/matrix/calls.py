@@ -337,6 +337,7 @@ NOT_CALLS = {
                 "in_report",
                 "of_surface",
                 "in_checker",
+                "frame_of",
                 "note_untold",
                 "on_route_changed",
                 "prepare_many",
