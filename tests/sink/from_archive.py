@@ -35,6 +35,18 @@ def try_msgpack() -> None:
         raise AssertionError(f"{form.encode({'n': 2**64})!r} was written")
 
 
+def import_all(names: list[str]) -> None:
+    """Each of them; the archive holds no opentelemetry, which is an extra, and what needs it says so."""
+    refused = {}
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            refused[name] = str(error)
+    assert list(refused) == ["rocketpy.otel"], refused
+    assert "install rocketpy with its extra, rocketpy[otel]" in refused["rocketpy.otel"], refused
+
+
 def main(archive: str, namesrv: str) -> None:
     sys.path.insert(0, archive)
     import rocketpy
@@ -42,8 +54,7 @@ def main(archive: str, namesrv: str) -> None:
     import rocketpy.sync
 
     names = [module.name for module in pkgutil.walk_packages(rocketpy.__path__, "rocketpy.")]
-    for name in names:
-        importlib.import_module(name)
+    import_all(names)
     strange = {
         name for name, module in sys.modules.items() if "site-packages" in (getattr(module, "__file__", "") or "")
     }
