@@ -62,9 +62,11 @@ def half_of(message: Message, group: str, unique_id: str) -> Message:
             "a message in a transaction has neither a delay nor a time of delivery: it is delivered when the "
             "transaction is committed"
         )
-    half = Message.__new__(Message) if type(message) is Message else copy.copy(message)
-    # What `copy` does, in a tenth of the time. A value was written into the body already.
-    half.topic, half.body, half.flag = message.topic, message.body, message.flag
+    if type(message) is Message and not message.has_value:  # what `copy` does, in a tenth of the time
+        half = Message.__new__(Message)
+        half.topic, half.body, half.flag = message.topic, message.body, message.flag
+    else:
+        half = copy.copy(message)
     half.properties = {
         **message.properties,
         PropertyName.TRANSACTION_PREPARED: "true",
