@@ -16,7 +16,7 @@ from benchmarks.bars import APACHE, PEERS, SURFACE_ROUNDS
 from benchmarks.budget import Budget
 from benchmarks.measure import Size
 from benchmarks.peers.work import available
-from benchmarks.plan import CONSUMER, ROUNDS, SURFACES, measures, rounds_for, waiting_for, wants_ours
+from benchmarks.plan import CONSUMER, PRODUCER, ROUNDS, SURFACES, measures, rounds_for, waiting_for, wants_ours
 from benchmarks.plot import plot
 from benchmarks.report import report
 from benchmarks.rounds import Results, run
@@ -46,14 +46,15 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="NAME",
         help="only these figures, and the raw loops beside them; surfaces: those of sending from trio, threads and "
         "asyncio, on Apache's servers alone; consumer: those of consuming 700,000 messages, likewise, and of what "
-        "consumers cost our broker; store: those of the store; spark-sink: those of Spark; slow-brokers, by itself: 64 "
-        "senders while brokers are slow",
+        "consumers cost our broker; producer: linger, transactions, traces, closing, memory, timers; store: "
+        "those of the store; spark-sink: those of Spark; slow-brokers, at the end: 64 senders while brokers are slow",
     )
     parser.add_argument("--list", action="store_true", help="say which names there are")
     parser.add_argument(
         "--rounds",
         type=int,
-        help=f"how often each figure is taken ({ROUNDS}; {SURFACES} and {CONSUMER} {SURFACE_ROUNDS}; of the store 1)",
+        help=f"how often each figure is taken ({ROUNDS}; {SURFACES}, {CONSUMER} and {PRODUCER} {SURFACE_ROUNDS}; of "
+        "the store 1)",
     )
     parser.add_argument("--rows", type=int, help=f"that Spark sends for one sample ({SPARK_ROWS:,})")
     parser.add_argument(
@@ -69,7 +70,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample")
     options = parser.parse_args(words)
     if options.seconds is None:
-        options.seconds = slow_brokers.SECONDS if slow_brokers.NAME in options.names else SAMPLE_SECONDS
+        options.seconds = slow_brokers.SECONDS if options.names == [slow_brokers.NAME] else SAMPLE_SECONDS
     return options
 
 
@@ -98,25 +99,32 @@ def main() -> int:
             return against(options)
         if options.names == [slow_brokers.NAME]:
             return slow_brokers.main(["--seconds", str(options.seconds)])
-        if store.is_asked_for(options.names):
-            return store_main(options)
-        if spark.is_asked_for(options.names):
-            return spark_main(options)
-        chosen = measures(options.names)
-        if options.list:
-            print("\n".join(f"{row.name:<18} {row.title}" for measure in chosen for row in measure.rows))
-            return 0
-        makes, peers, missing = company(options, {measure.peer for measure in chosen})
-        size = Size(budget=Budget(options.seconds, 10**9))
-        size = replace(size, filled=waiting_for(options.names, size.filled))
-        rounds = max(1, options.rounds or rounds_for(options.names))
-        results = run(chosen, makes, missing, rounds=rounds, size=size, peers=peers)
+        if slow_brokers.NAME in options.names and not options.list:
+            options.names.remove(slow_brokers.NAME)
+            return measured(options) or slow_brokers.main([])
+        return measured(options)
     except BenchmarkError as error:
         print(f"\nbench: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
-    return publish(results, options)
+
+
+def measured(options: argparse.Namespace) -> int:
+    """Measure all but slow brokers, and print what came of it; or list what there is."""
+    if store.is_asked_for(options.names):
+        return store_main(options)
+    if spark.is_asked_for(options.names):
+        return spark_main(options)
+    chosen = measures(options.names)
+    if options.list:
+        print("\n".join(f"{row.name:<18} {row.title}" for measure in chosen for row in measure.rows))
+        return 0
+    makes, peers, missing = company(options, {measure.peer for measure in chosen})
+    size = Size(budget=Budget(options.seconds, 10**9))
+    size = replace(size, filled=waiting_for(options.names, size.filled))
+    rounds = max(1, options.rounds or rounds_for(options.names))
+    return publish(run(chosen, makes, missing, rounds=rounds, size=size, peers=peers), options)
 
 
 def store_main(options: argparse.Namespace) -> int:

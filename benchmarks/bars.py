@@ -111,13 +111,46 @@ SURFACE_BARS = (
 """Of sending from trio, from threads and from asyncio."""
 
 
+def _transactions(title: str, row: str) -> tuple[Bar, Bar]:
+    """Ours beside Java's on Apache's broker, and our broker beside Apache's with our client."""
+    work = _surface(f"transactions, {title}, to Java's", row, 0.8, f"java-{row}", row)
+    return work, _servers(f"transactions, {title}, our client", row, 0.4, at_least=True)
+
+
+def _late(title: str, row: str, part: str, limit: float, *, at_least: bool = False) -> Bar:
+    """When our broker delivers what has a time."""
+    return Bar("servers", title, Figure(row, OURS, part, "ms"), limit, at_least)
+
+
+def _closing(what: str, row: str) -> tuple[Bar, Bar]:
+    """What becomes of messages that are in flight when their producer closes."""
+    lost, unanswered = (Figure(row, APACHE, f"{part}_messages", "messages") for part in ("lost", "unanswered"))
+    return (
+        Bar("work", f"closing, {what}: acknowledged and lost", lost, 0.0, at_least=False),
+        Bar("work", f"closing, {what}: without an answer", unanswered, 0.0, at_least=False),
+    )
+
+
 PRODUCER_BARS = (
     _surface("linger, 4,096 outstanding, to Java's autoBatch", "linger-soon", 0.6, "java-auto-batch", "auto-batch"),
     _surface("the same on trio, 4,096 tasks", "linger-trio", 0.6, "java-auto-batch", "auto-batch"),
     _surface("the same on asyncio, 4,096 tasks", "linger-aio", 0.6, "java-auto-batch", "auto-batch"),
     _surface("64 threads with linger, to 64 without", "linger-threads-64", 1.0, "threads-64", "auto-threads-64"),
+    *_transactions("one in flight", "transact-one"),
+    *_transactions("64 in flight", "transact-64"),
+    _surface("traced, 64 in flight, to the same without", "traced-64", 0.85, "trio-64", ""),
+    _surface("traced, 64 threads, to the same without", "traced-threads-64", 0.85, "threads-64", ""),
+    *_closing("trio", "closing"),
+    *_closing("send_soon", "closing-soon"),
+    Bar("work", "memory after 1,000,000 sends", Figure("memory-growth", OURS), 1024.0, at_least=False),
+    _late("timers of 1 s: the first", "timer-late", "first_ms", 0.0, at_least=True),
+    _late("timers of 1 s: the last", "timer-late", "last_ms", 200.0),
+    _late("delay level of 1 s: the first", "level-late", "first_ms", 0.0, at_least=True),
+    _late("delay level of 1 s: the last", "level-late", "last_ms", 200.0),
+    _late("100,000 timers due at once: the first", "timers-at-once", "first_ms", 0.0, at_least=True),
+    _late("100,000 timers due at once: the last", "timers-at-once", "value", 3_000.0),
 )
-"""Of messages that linger."""
+"""Of what producers do besides single sends: linger, transactions, traces, closing, and messages with a time."""
 
 
 def _consumer(title: str, row: str, limit: float, over: str, shape: str = "") -> Bar:

@@ -79,6 +79,7 @@ class Measure:
 
     Attributes:
         alone: Whether no servers of another make could give another figure.
+        once: Whether it is taken in the first round only, because it takes long and varies little.
         brings: The servers that it starts for itself, under whose name its figures are kept.
         peer: Name of the client of another make that it wants; measured on Apache's servers only.
         of_tree: Whether another tree than this one can be measured the same way.
@@ -92,6 +93,7 @@ class Measure:
     of_tree: bool = False
     turns: int = 1
     brings: Servers | None = None
+    once: bool = False
 
 
 def task_of(shape: str, ground: Ground) -> Task:

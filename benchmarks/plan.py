@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from benchmarks import consuming, holding, lifecycle, raw, starting
+from benchmarks import consuming, holding, isolated, lifecycle, producing, raw, starting
 from benchmarks.bars import (
     BARS,
     CONSUMER_BARS,
@@ -20,13 +19,13 @@ from benchmarks.bars import (
 )
 from benchmarks.measure import SEND_TOPIC, Ground, Measure, Row, task_of
 from benchmarks.peers.work import works
-from benchmarks.processes import Child
 from benchmarks.quickstart import RECORDS, quickstart
-from benchmarks.task import Outcome, Shape, Task
 from benchmarks.trouble import BenchmarkError
-from benchmarks.worker import carry_out, shapes
+from benchmarks.worker import shapes
 
-WORKER_WITHIN = 120.0
+if TYPE_CHECKING:
+    from benchmarks.task import Outcome, Shape
+
 SURFACES = "surfaces"
 """On the command line, for every row that the bars of sending from trio, threads and asyncio speak of."""
 CONSUMER = "consumer"
@@ -47,19 +46,10 @@ START_TURNS = 3
 
 def _worker(shape: Shape) -> Measure:
     def take(ground: Ground) -> Mapping[str, Outcome]:
-        task = task_of(shape.name, ground)
-        return {shape.name: _in_process(task, ground.tree) if ground.size.isolated else carry_out(task)}
+        return {shape.name: isolated.take(task_of(shape.name, ground), ground)}
 
     row = Row(shape.name, shape.title, shape.unit, shape.floor, "start" if shape.alone else "client")
     return Measure((row,), take, shape.alone, of_tree=shape not in raw.SHAPES)
-
-
-def _in_process(task: Task, tree: Path | None) -> Outcome:
-    child = Child("-m", "benchmarks.worker", json.dumps(task.to_json()), tree=tree)
-    try:
-        return Outcome(**json.loads(child.line(WORKER_WITHIN)))
-    finally:
-        child.kill()
 
 
 def _start(surface: str) -> Measure:
@@ -109,7 +99,7 @@ def _everything() -> Iterator[Measure]:
     for work in works():
         after.setdefault(work.ours, []).extend(work.measures())
     ours = [
-        *map(_worker, shapes().values()),
+        *map(_worker, (shape for shape in shapes().values() if not shape.long)),
         _start("trio"),
         _start("blocking"),
         _start("asyncio"),
@@ -124,12 +114,12 @@ def _everything() -> Iterator[Measure]:
 
 
 def measures(names: Iterable[str] = ()) -> list[Measure]:
-    """Everything, or what `names` ask for with what it is divided by.
+    """Everything that is not `producing`, or what `names` ask for with what it is divided by.
 
     Raises:
         BenchmarkError: one of the names is none.
     """
-    every = list(_everything())
+    every = [*_everything(), *producing.MEASURES]
     wanted = set(names)
     if CONSUMER in wanted:
         every += [consuming.FILTERED]
@@ -146,7 +136,9 @@ def measures(names: Iterable[str] = ()) -> list[Measure]:
     wanted -= GROUPS.keys()
     wanted |= {floor for name in wanted if (floor := rows[name].floor) is not None}
     wanted |= {bar.over.row for bar in BARS if bar.over is not None and bar.figure.row in wanted}
-    return [measure for measure in every if not wanted or any(row.name in wanted for row in measure.rows)]
+    if not wanted:
+        return [measure for measure in every if measure not in producing.MEASURES]
+    return [measure for measure in every if any(row.name in wanted for row in measure.rows)]
 
 
 def of_trees(names: Iterable[str], *, also: str) -> list[Measure]:
@@ -185,9 +177,9 @@ def rounds_for(names: Iterable[str]) -> int:
 
 
 def wants_ours(names: Iterable[str]) -> bool:
-    """Whether anything is measured on our servers too: the bars of the groups stand on Apache's alone."""
+    """Whether anything is measured on our servers too: the bars of most groups stand on Apache's alone."""
     wanted = set(names)
-    return not wanted or not wanted <= GROUPS.keys()
+    return not wanted or not wanted <= GROUPS.keys() - {PRODUCER}
 
 
 def waiting_for(names: Iterable[str], usual: int) -> int:

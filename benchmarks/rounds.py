@@ -178,10 +178,11 @@ def _peers(
 
 
 def _take(steps: Sequence[Step], results: Results, rounds: int, size: Size) -> None:
-    """Each step once a round, in turn."""
-    progress = Progress(rounds * len(steps))
+    """Each step once a round, in turn, but those of the first round only."""
+    often = [step for step in steps if not step.measure.once]
+    progress = Progress(len(steps) + (rounds - 1) * len(often))
     for number in range(1, rounds + 1):
-        for index, step in enumerate(steps):
+        for index, step in enumerate(steps if number == 1 else often):
             progress.step(number, rounds, f"{step.measure.rows[0].title} ({step.make.title})")
             rest(step.site)
             ground = Ground(step.make, step.site, size, f"{os.getpid()}_{number}_{index}", step.peer)

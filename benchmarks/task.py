@@ -65,6 +65,7 @@ class Outcome:
         server_cpu: The same of the broker.
         notes: More figures, by name.
         round: In which it was taken, from 1; 0 where nothing else was measured beside it.
+        sent: How many a peer has sent in all, with those that warmed it up; 0 where it does not say.
     """
 
     value: float
@@ -73,6 +74,7 @@ class Outcome:
     server_cpu: float | None = None
     notes: dict[str, float] = field(default_factory=dict)
     round: int = 0
+    sent: int = 0
 
     @classmethod
     def rate(cls, messages: int, meter: Meter, **notes: float) -> Outcome:
@@ -93,6 +95,7 @@ class Shape:
         floor: Name of the raw loop that it is compared with; None for a raw loop.
         unit: Of the value.
         alone: Whether it brings its own servers, so that it is measured once a round and not once a pair of servers.
+        long: Whether it takes so long that it is measured only where it is asked for, as `producing` says.
     """
 
     name: str
@@ -101,3 +104,4 @@ class Shape:
     floor: str | None = None
     unit: str = "/s"
     alone: bool = False
+    long: bool = False

@@ -20,9 +20,9 @@ from benchmarks.trouble import BenchmarkError
 if TYPE_CHECKING:
     from benchmarks.measure import Ground
 
-TIMER: Final = Row("timer-late", "timers of 1 s: how late 99 of 100 come", "ms", kind="server")
-LEVEL: Final = Row("level-late", "delay level 1 (1 s): how late 99 of 100 come", "ms", kind="server")
-MANY: Final = Row("timers-at-once", "100,000 timers due at one moment: the last", "ms", kind="server")
+TIMER: Final = Row("timer-late", "timers of 1 s: how late 99 of 100 come", "ms")
+LEVEL: Final = Row("level-late", "delay level 1 (1 s): how late 99 of 100 come", "ms")
+MANY: Final = Row("timers-at-once", "100,000 timers due at one moment: the last", "ms")
 SINGLES: Final = 200
 APART: Final = 0.01
 """Seconds from one of them to the next."""

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from benchmarks.bars import ALONE, APACHE, BARS, CONSUMER_BARS, OURS, SURFACE_BARS, Bar, Figure
-from benchmarks.plan import CONSUMER, SURFACES, WAITING, measures, of_trees, rounds_for, waiting_for, wants_ours
+from benchmarks.plan import (
+    CONSUMER,
+    PRODUCER,
+    SURFACES,
+    WAITING,
+    measures,
+    of_trees,
+    rounds_for,
+    waiting_for,
+    wants_ours,
+)
 from benchmarks.plot import LEAST, MOST, distance, marks, plot
 from benchmarks.report import ratio, report
 from benchmarks.task import Outcome
@@ -127,6 +137,23 @@ linger-soon >= 0.6 of java-auto-batch
 linger-trio >= 0.6 of java-auto-batch
 linger-aio >= 0.6 of java-auto-batch
 linger-threads-64 >= 1 of threads-64
+transact-one >= 0.8 of java-transact-one
+ours transact-one >= 0.4 of transact-one
+transact-64 >= 0.8 of java-transact-64
+ours transact-64 >= 0.4 of transact-64
+traced-64 >= 0.85 of trio-64
+traced-threads-64 >= 0.85 of threads-64
+closing lost_messages <= 0
+closing unanswered_messages <= 0
+closing-soon lost_messages <= 0
+closing-soon unanswered_messages <= 0
+ours memory-growth <= 1024
+ours timer-late first_ms >= 0
+ours timer-late last_ms <= 200
+ours level-late first_ms >= 0
+ours level-late last_ms <= 200
+ours timers-at-once first_ms >= 0
+ours timers-at-once <= 3000
 consume-orderly >= 0.9 of consume
 consume-orderly-async >= 0.9 of consume-async
 consume-orderly >= 1 of java-orderly
@@ -180,7 +207,7 @@ def test_a_bar_moves_by_a_decision_only():
 
 
 def test_bars_speak_of_rows_that_there_are():
-    rows = {row.name for names in ((), [CONSUMER]) for measure in measures(names) for row in measure.rows}
+    rows = {row.name for names in ((), [CONSUMER], [PRODUCER]) for measure in measures(names) for row in measure.rows}
     for bar in BARS:
         assert bar.figure.row in rows, bar
         assert bar.over is None or bar.over.row in rows, bar

@@ -356,9 +356,10 @@ def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_befo
         ("python", "-m", "tests.kill", "--cycles", "1000", "--seed", "7"),
         ("python", "-m", "tests.chaos", "--seconds", "600", "--seed", "7"),
         ("python", "-m", "tests.schedules", "--count", "2000", "--seed", "7"),
+        ("python", "-m", "tests.schedules", "--producers", "--count", "2000", "--seed", "7"),
         ("python", "-m", "tools.mutants", "--marks", dev.QUICK, "--count", "300", "--seed", "7"),
     ]
-    assert capsys.readouterr().out.splitlines()[-1] == "nightly: FAILED: crash, schedules"
+    assert capsys.readouterr().out.splitlines()[-1] == "nightly: FAILED: crash, schedules, producers"
     commands.clear()
     monkeypatch.setattr(dev.time, "strftime", lambda form: {"%Y%m%d": "20300102"}[form])
     dev.main(["nightly"])

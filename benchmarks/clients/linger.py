@@ -1,14 +1,19 @@
-"""Messages that linger to be sent in batches: as many outstanding as Java's autoBatch has, and threads that wait."""
+"""Messages that linger to be sent in batches: as many outstanding as Java's autoBatch has, and threads that wait.
+
+What was sent is counted at the broker: a rate of messages that do not arrive is none.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 
 import trio
 
 import rocketpy.aio
 import rocketpy.sync
+from benchmarks.arrivals import arrivals
 from benchmarks.budget import Budget, Meter, Tickets
 from benchmarks.clients import threads
 from benchmarks.task import BODY, Outcome, Shape, Task
@@ -22,46 +27,53 @@ WARM_SENDS = 30_000
 
 def send_soon(task: Task) -> Outcome:
     """One thread hands over messages as fast as it may: `send_soon` waits while so many are outstanding."""
-    with rocketpy.sync.Producer(
-        "bench_linger", namesrv=task.namesrv, linger=LINGER, back_pressure_for_async_send_num=OUTSTANDING
-    ) as producer:
-        warm = [producer.send_soon(rocketpy.Message(task.topic, BODY)) for _ in range(_warming(task).messages)]
-        for future in warm:
-            future.result()
-        del warm
+    with (
+        arrivals(task) as arrived,
+        rocketpy.sync.Producer(
+            "bench_linger", namesrv=task.namesrv, linger=LINGER, back_pressure_for_async_send_num=OUTSTANDING
+        ) as producer,
+    ):
+        warm = Tickets(_warming(task))
+        _hand_over(producer, task.topic, warm)
         tickets, meter = Tickets(task.budget), Meter(task.server_pid)
-        futures = []
         meter.start()
-        while tickets.take():
-            futures.append(producer.send_soon(rocketpy.Message(task.topic, BODY)))
-        for future in futures:
-            future.result()
+        _hand_over(producer, task.topic, tickets)
         meter.stop()
+        arrived.check(warm.given + tickets.given)
     return Outcome.rate(tickets.given, meter)
 
 
-async def tasks_of_trio(task: Task) -> Outcome:
-    """So many tasks, each of which sends and waits."""
+def _hand_over(producer: rocketpy.sync.Producer, topic: str, tickets: Tickets) -> None:
+    futures = []
+    while tickets.take():
+        futures.append(producer.send_soon(rocketpy.Message(topic, BODY)))
+    for future in futures:
+        future.result()
+
+
+async def tasks_of_trio(task: Task) -> tuple[Tickets, Tickets, Meter]:
+    """So many tasks, each of which sends and waits; what warmed up, what was measured, and how long it took."""
     async with rocketpy.Producer("bench_linger", namesrv=task.namesrv, linger=LINGER) as producer:
 
         async def keep_sending(tickets: Tickets) -> None:
             while tickets.take():
                 await producer.send(rocketpy.Message(task.topic, BODY))
 
-        async def fill(tickets: Tickets) -> None:
+        async def fill(tickets: Tickets) -> Tickets:
             async with trio.open_nursery() as group:
                 for _ in range(OUTSTANDING):
                     group.start_soon(keep_sending, tickets)
+            return tickets
 
-        await fill(Tickets(_warming(task)))
+        warm = await fill(Tickets(_warming(task)))
         tickets, meter = Tickets(task.budget), Meter(task.server_pid)
         meter.start()
         await fill(tickets)
         meter.stop()
-    return Outcome.rate(tickets.given, meter)
+    return warm, tickets, meter
 
 
-async def tasks_of_asyncio(task: Task) -> Outcome:
+async def tasks_of_asyncio(task: Task) -> tuple[Tickets, Tickets, Meter]:
     """The same on asyncio."""
     async with rocketpy.aio.Producer("bench_linger", namesrv=task.namesrv, linger=LINGER) as producer:
 
@@ -69,14 +81,23 @@ async def tasks_of_asyncio(task: Task) -> Outcome:
             while tickets.take():
                 await producer.send(rocketpy.Message(task.topic, BODY))
 
-        async def fill(tickets: Tickets) -> None:
+        async def fill(tickets: Tickets) -> Tickets:
             await asyncio.gather(*(keep_sending(tickets) for _ in range(OUTSTANDING)))
+            return tickets
 
-        await fill(Tickets(_warming(task)))
+        warm = await fill(Tickets(_warming(task)))
         tickets, meter = Tickets(task.budget), Meter(task.server_pid)
         meter.start()
         await fill(tickets)
         meter.stop()
+    return warm, tickets, meter
+
+
+def _counted(run: Callable[[Task], tuple[Tickets, Tickets, Meter]], task: Task) -> Outcome:
+    """Run a loop, and count what has arrived."""
+    with arrivals(task) as arrived:
+        warm, tickets, meter = run(task)
+        arrived.check(warm.given + tickets.given)
     return Outcome.rate(tickets.given, meter)
 
 
@@ -89,13 +110,13 @@ SHAPES = (
     Shape(
         "linger-trio",
         "trio send with linger, 4,096 tasks",
-        lambda task: trio.run(tasks_of_trio, task),
+        partial(_counted, lambda task: trio.run(tasks_of_trio, task)),
         floor="raw-batch",
     ),
     Shape(
         "linger-aio",
         "asyncio send with linger, 4,096 tasks",
-        lambda task: asyncio.run(tasks_of_asyncio(task)),
+        partial(_counted, lambda task: asyncio.run(tasks_of_asyncio(task))),
         floor="raw-batch",
     ),
     Shape(

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import rocketpy.sync
+from benchmarks.arrivals import arrivals
 from benchmarks.budget import Meter, Tickets
 from benchmarks.clients.blocking_one import keep_sending
 from benchmarks.latencies import spread
@@ -16,30 +17,32 @@ from benchmarks.task import Outcome, Shape, Task
 READY_WITHIN = 60.0
 
 
-def measure(threads: int, task: Task, *, linger: float | None = None) -> Outcome:
-    """Every thread sends and waits for its answer; none begins before all are warm."""
+def measure(threads: int, task: Task, **settings: Any) -> Outcome:
+    """Every thread sends and waits for its answer; none begins before all are warm. All must arrive."""
     meter = Meter(task.server_pid)
-    settings: dict[str, Any] = {} if linger is None else {"linger": linger}  # other trees may not have it
 
     def begin() -> None:
         meter.start()
 
     start = threading.Barrier(threads, action=begin, timeout=READY_WITHIN)
 
-    def work(number: int) -> list[float]:
+    def work(number: int) -> tuple[int, list[float]]:
         try:
-            keep_sending(producer, task.topic, Tickets(task.warming.share(number, threads)))
+            warm = keep_sending(producer, task.topic, Tickets(task.warming.share(number, threads)))
             start.wait()
         except BaseException:
             start.abort()  # or the others would wait for this one
             raise
-        return keep_sending(producer, task.topic, Tickets(task.budget.share(number, threads)))
+        return len(warm), keep_sending(producer, task.topic, Tickets(task.budget.share(number, threads)))
 
-    with rocketpy.sync.Producer("bench_threads", namesrv=task.namesrv, **settings) as producer:
-        with ThreadPoolExecutor(threads) as pool:
-            under_way = [pool.submit(work, number) for number in range(threads)]
-            times = [time for each in under_way for time in each.result()]
-            meter.stop()
+    with arrivals(task) as arrived:
+        with rocketpy.sync.Producer("bench_threads", namesrv=task.namesrv, **settings) as producer:
+            with ThreadPoolExecutor(threads) as pool:
+                under_way = [pool.submit(work, number) for number in range(threads)]
+                done = [each.result() for each in under_way]
+                meter.stop()
+        times = [time for _, each in done for time in each]
+        arrived.check(sum(warm for warm, _ in done) + len(times))
     return Outcome.rate(len(times), meter, **spread(times))
 
 

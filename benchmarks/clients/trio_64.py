@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import trio
 
@@ -12,9 +14,9 @@ from benchmarks.latencies import spread
 from benchmarks.task import BODY, WINDOW, Outcome, Shape, Task
 
 
-async def send(task: Task) -> Outcome:
+async def send(task: Task, settings: Mapping[str, Any]) -> Outcome:
     """Every task sends and waits for its answer."""
-    async with rocketpy.Producer("bench_trio_64", namesrv=task.namesrv) as producer:
+    async with rocketpy.Producer("bench_trio_64", namesrv=task.namesrv, **settings) as producer:
 
         async def keep_sending(tickets: Tickets, times: list[float]) -> None:
             before = time.perf_counter()
@@ -39,9 +41,14 @@ async def send(task: Task) -> Outcome:
     return Outcome.rate(tickets.given, meter, **spread(times))
 
 
-def measure(task: Task) -> Outcome:
-    """In a trio loop of its own."""
-    return trio.run(send, task)
+def measure(task: Task, **settings: Any) -> Outcome:
+    """In a trio loop of its own.
+
+    Args:
+        task: What to do.
+        settings: Of the producer.
+    """
+    return trio.run(send, task, settings)
 
 
 SHAPE = Shape("trio-64", "trio send, 64 in flight", measure, floor="raw-64")

@@ -22,6 +22,8 @@ SHAPES = (
     "batch",
     "auto-batch",
     "auto-threads-64",
+    "transact-one",
+    "transact-64",
     "consume",
     "new-consume",
     "orderly",

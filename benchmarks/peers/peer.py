@@ -126,7 +126,8 @@ def outcome(name: str, answer: Mapping[str, Any]) -> Outcome:
     if "latency_ms" in answer:
         return Outcome(answer["latency_ms"], messages)
     notes = {key: float(answer[key]) for key in ("p50_us", "p99_us") if key in answer}
-    return Outcome(messages / answer["seconds"], messages, answer["cpu"] * 100_000 / max(1, messages), notes=notes)
+    rate, cpu = messages / answer["seconds"], answer["cpu"] * 100_000 / max(1, messages)
+    return Outcome(rate, messages, cpu, notes=notes, sent=int(answer.get("sent", 0)))
 
 
 def _answer(child: Child, within: float) -> dict[str, Any]:

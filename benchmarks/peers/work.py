@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from benchmarks.arrivals import arrivals
 from benchmarks.bars import NAMES, PEERS
 from benchmarks.measure import SEND_TOPIC, Ground, Measure, Row, task_of
 from benchmarks.peers.java import SHAPES as OF_JAVA
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from benchmarks.task import Outcome
 
 FRESH_SENDS = 30_000
+ONE_BY_ONE = 15_000
+"""The same, where one is in flight at a time, which takes longer."""
 SHAPES = {"java": OF_JAVA, "javascript": OF_JAVASCRIPT}
 
 
@@ -39,6 +43,7 @@ class Work:
         unit: Of its figure.
         fresh: Whether a process of its own does it, as ours do, warmed up by so many sends; 0 where the driver does
             that is up for the whole run, of which a just-in-time compiler has made all it can. Consumers send nothing.
+        counted: Whether all that it says it has sent must arrive.
     """
 
     shape: str
@@ -47,6 +52,7 @@ class Work:
     floor: str | None
     unit: str = "/s"
     fresh: int = 0
+    counted: bool = False
 
     def row_of(self, peer: str) -> str:
         """The name of the row of a peer."""
@@ -69,9 +75,14 @@ class Work:
         if self.shape == "latency":
             task = replace(task, topic=f"Idle_{run}")
             ground.site.create_topic(task.topic, 1)
-        if self.fresh:
-            return ground.peer.measure_fresh(self.shape, task, self.fresh)
-        return ground.peer.measure(self.shape, task)
+        with arrivals(task) if self.counted else nullcontext() as arrived:
+            if self.fresh:
+                outcome = ground.peer.measure_fresh(self.shape, task, self.fresh)
+            else:
+                outcome = ground.peer.measure(self.shape, task)
+            if arrived is not None:
+                arrived.check(outcome.sent)
+        return outcome
 
     def _named(self, row: str, ground: Ground) -> Mapping[str, Outcome]:
         return {row: self.take(ground)}
@@ -87,8 +98,12 @@ def works() -> tuple[Work, ...]:
         Work("threads-8", "send, 8 threads", "threads-8", "raw-64", fresh=FRESH_SENDS),
         Work("hot-8", "send, 8 threads, compiled for long", "threads-8", "raw-64"),
         Work("batch", "batches of 100", "batch", "raw-batch"),
-        Work("auto-batch", "autoBatch, 4,096 outstanding", "linger-soon", "raw-batch", fresh=FRESH_SENDS),
-        Work("auto-threads-64", "autoBatch, 64 threads", "linger-threads-64", "raw-64", fresh=FRESH_SENDS),
+        Work("auto-batch", "autoBatch, 4,096 outstanding", "linger-soon", "raw-batch", fresh=FRESH_SENDS, counted=True),
+        Work(
+            "auto-threads-64", "autoBatch, 64 threads", "linger-threads-64", "raw-64", fresh=FRESH_SENDS, counted=True
+        ),
+        Work("transact-one", "transactions, one in flight", "transact-one", "raw-one", fresh=ONE_BY_ONE, counted=True),
+        Work("transact-64", "transactions, 64 threads", "transact-64", "raw-64", fresh=FRESH_SENDS, counted=True),
         Work("consume", "push consume 1 KiB", "consume-async", "raw-consume"),
         Work("new-consume", "push consume 1 KiB, new JVM", "consume-async", "raw-consume", fresh=FRESH_SENDS),
         Work(

@@ -11,24 +11,28 @@ from typing import TYPE_CHECKING
 
 from rocketpy.client.roles import AskedRole, TransactionQuestion
 from rocketpy.errors import ConfigError, MessageDecodeError
-from rocketpy.logs import get_logger
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import Message, PropertyName
 from rocketpy.results import LocalTransactionState
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.transaction import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
-from rocketpy.wire.message_codec import decode_messages
-from rocketpy.wire.message_id import decode_offset_message_id
+from rocketpy.wire.message_codec import decode_record
+from rocketpy.wire.message_id import offset_of_message_id
+from rocketpy.wire.serialize import encode_command
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK
+from rocketpy.wire.templates import EndTemplate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocketpy.client.roles import RoleTable
+    from rocketpy.client.sending import RequestConnection
     from rocketpy.remoting.connection import Connection
     from rocketpy.results import SendResult
+    from rocketpy.wire.codes import SerializeType
 
-__all__ = ["answer_of", "end_command", "end_of", "half_of", "pass_questions_on"]
+__all__ = ["EndFrames", "answer_of", "end_command", "end_of", "half_of", "pass_questions_on"]
 
 log = get_logger(__name__)
 
@@ -58,7 +62,9 @@ def half_of(message: Message, group: str, unique_id: str) -> Message:
             "a message in a transaction has neither a delay nor a time of delivery: it is delivered when the "
             "transaction is committed"
         )
-    half = copy.copy(message)
+    half = Message.__new__(Message) if type(message) is Message else copy.copy(message)
+    # What `copy` does, in a tenth of the time. A value was written into the body already.
+    half.topic, half.body, half.flag = message.topic, message.body, message.flag
     half.properties = {
         **message.properties,
         PropertyName.TRANSACTION_PREPARED: "true",
@@ -83,7 +89,7 @@ def end_of(
         topic=half.topic,
         producer_group=group,
         tran_state_table_offset=result.queue_offset,
-        commit_log_offset=decode_offset_message_id(result.offset_message_id).offset,
+        commit_log_offset=offset_of_message_id(result.offset_message_id),
         commit_or_rollback=_FLAGS[state],
         from_transaction_check=False,
         msg_id=result.message_id,
@@ -108,6 +114,35 @@ def answer_of(question: TransactionQuestion, state: LocalTransactionState, group
     )
 
 
+class EndFrames:
+    """Encodes the ends of one producer's transactions, from templates where that means the same. Safe from any thread.
+
+    Requests that hooks look at need their header as fields, and so does one with a remark.
+    """
+
+    def __init__(self) -> None:
+        self._templates: dict[tuple[str | None, str | None, SerializeType], EndTemplate] = {}
+
+    def frame(self, connection: RequestConnection, header: EndTransactionRequestHeader, remark: str | None) -> bytes:
+        """The one-way request, encoded for a connection of any kind. Hooks are called before it is encoded."""
+        if connection.hooks or remark is not None:
+            command = end_command(header, remark)
+            command.opaque, command.serialize_type = connection.next_opaque(), connection.serialize_type
+            for hook in connection.hooks:
+                hook.before_request(connection.address, command)
+            return encode_command(command)
+        kind = header.topic, header.bname, connection.serialize_type
+        template = self._templates.get(kind)
+        if template is None:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[kind] = EndTemplate(header, serialize_type=connection.serialize_type)
+        return template.frame(connection.next_opaque(), header)
+
+
+_MOST_TEMPLATES = 1024
+
+
 def end_command(header: EndTransactionRequestHeader, remark: str | None = None) -> RemotingCommand:
     """The one-way request; the remark says why the state is unknown."""
     command = RemotingCommand.oneway(RequestCode.END_TRANSACTION, header.to_ext())
@@ -121,23 +156,30 @@ def end_command(header: EndTransactionRequestHeader, remark: str | None = None) 
 def pass_questions_on(roles: RoleTable) -> Callable[[Connection, RemotingCommand], None]:
     """Make the processor that passes brokers' checks to the producers of one client. The requests are one-way."""
 
+    seldom = Seldom(log)
+
     def check_transaction_state(connection: Connection, request: RemotingCommand) -> None:
         header = CheckTransactionStateRequestHeader.from_ext(request.ext_fields)
         try:
-            message = next(iter(decode_messages(request.body)), None)
+            # The first message of the body, as in Java: a broker sends one, and others would only take their time.
+            message = decode_record(request.body, broker_name=header.bname or "")
         except MessageDecodeError as exc:
-            log.warning("%s checks a transaction with a message that cannot be read: %s", connection.address, exc)
+            seldom.warning(
+                connection.address,
+                "%s checks a transaction with a message that cannot be read: %s",
+                connection.address,
+                exc,
+            )
             return
-        group = "" if message is None else message.properties.get(PropertyName.PRODUCER_GROUP, "")
+        group = message.properties.get(PropertyName.PRODUCER_GROUP, "")
         role: object = roles.producers.get(group)
-        if message is None or not isinstance(role, AskedRole):
+        if not isinstance(role, AskedRole):
             log.debug(
                 "%s checks a transaction of the group %.256r, which this client does not have",
                 connection.address,
                 group,
             )
         else:
-            message.broker_name = header.bname or ""
             role.on_check(TransactionQuestion(connection.address, header, message))
 
     return check_transaction_state

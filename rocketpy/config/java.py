@@ -56,7 +56,7 @@ _REASONS = {
     "clients connect to the address that a broker has registered, never to the port next to it":
         "vipChannelEnabled sendMessageWithVIPChannel",
     "an older name of sendLatencyEnable, which is called send_latency_enable here": "sendLatencyFaultEnable",
-    "requests are signed with access_key and secret_key; there are no other hooks": "rpcHook",
+    "an argument of MQClientInstance: hooks; access_key and secret_key sign requests without one": "rpcHook",
     "always PYTHON": "language",
     "completions and callbacks run in the loop, without a pool": "clientCallbackExecutorThreads",
     "bodies are always read and decompressed": "decodeDecompressBody decodeReadBody",

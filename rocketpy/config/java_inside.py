@@ -21,6 +21,14 @@ _FIELDS = {
         NettyClientConfig.clientAsyncSemaphoreValue com.rocketmq.remoting.clientAsyncSemaphoreValue
     """,
     "send_latency_enable": "MQFaultStrategy.sendLatencyFaultEnable com.rocketmq.sendLatencyEnable",
+    "start_detector_enable": """
+        LatencyFaultToleranceImpl.startDetectorEnable MQFaultStrategy.startDetectorEnable
+        com.rocketmq.startDetectorEnable
+    """,
+    "detect_interval": "LatencyFaultToleranceImpl.detectInterval",
+    "detect_timeout": "LatencyFaultToleranceImpl.detectTimeout",
+    "trace_msg_batch_num": "AsyncTraceDispatcher.batchNum",
+    "trace_topic": "AsyncTraceDispatcher.traceTopicName",
     "latency_table": "MQFaultStrategy.latencyMax MQFaultStrategy.notAvailableDuration",
     "group": "RebalanceImpl.consumerGroup ConsumeMessageOrderlyService.consumerGroup",
     "message_model": "RebalanceImpl.messageModel",
@@ -46,7 +54,10 @@ COUNTERPARTS: Mapping[str, str] = {key: ours for ours, keys in _FIELDS.items() f
 
 _WHY_NOT = {
     "state of an object, not a setting": """
-        ConsumeMessageOrderlyService.stopped DefaultLitePullConsumerImpl.consumeRequestFlowControlTimes
+        AsyncTraceDispatcher.COUNTER AsyncTraceDispatcher.INSTANCE_NUM AsyncTraceDispatcher.discardCount
+        AsyncTraceDispatcher.isStarted AsyncTraceDispatcher.lastFlushTime AsyncTraceDispatcher.stopped
+        AsyncTraceDispatcher.traceInstanceId ConsumeMessageOrderlyService.stopped
+        DefaultLitePullConsumerImpl.consumeRequestFlowControlTimes
         DefaultLitePullConsumerImpl.consumerStartTimestamp DefaultLitePullConsumerImpl.nextAutoCommitDeadline
         DefaultLitePullConsumerImpl.queueFlowControlTimes DefaultLitePullConsumerImpl.queueMaxSpanFlowControlTimes
         DefaultLitePullConsumerImpl.serviceState DefaultLitePullConsumerImpl.subscriptionType
@@ -64,14 +75,13 @@ _WHY_NOT = {
         DefaultLitePullConsumerImpl.NOT_RUNNING_EXCEPTION_MESSAGE
         DefaultLitePullConsumerImpl.SUBSCRIPTION_CONFLICT_EXCEPTION_MESSAGE
     """,
-    "there is no message trace": """
-        AsyncTraceDispatcher.COUNTER AsyncTraceDispatcher.INSTANCE_NUM AsyncTraceDispatcher.WAIT_FOR_SHUTDOWN
-        AsyncTraceDispatcher.accessChannel AsyncTraceDispatcher.batchNum AsyncTraceDispatcher.discardCount
-        AsyncTraceDispatcher.flushTraceInterval AsyncTraceDispatcher.group AsyncTraceDispatcher.isStarted
-        AsyncTraceDispatcher.lastFlushTime AsyncTraceDispatcher.maxMsgSize AsyncTraceDispatcher.namespaceV2
-        AsyncTraceDispatcher.stopped AsyncTraceDispatcher.traceInstanceId AsyncTraceDispatcher.traceTopicName
-        AsyncTraceDispatcher.type
+    "of the one that is traced": "AsyncTraceDispatcher.group AsyncTraceDispatcher.type",
+    "messages of traces have up to 128,000 bytes and go after 5 s, as in Java": """
+        AsyncTraceDispatcher.flushTraceInterval AsyncTraceDispatcher.maxMsgSize
     """,
+    "what has gathered is sent at the end, within close_timeout": "AsyncTraceDispatcher.WAIT_FOR_SHUTDOWN",
+    "traces go to trace_topic; there are no other channels": "AsyncTraceDispatcher.accessChannel",
+    "there are no namespaces: write the names of topics and groups in full": "AsyncTraceDispatcher.namespaceV2",
     "there is no TLS": """
         NettyClientConfig.useTLS tls.client.authServer tls.client.certPath tls.client.keyPassword tls.client.keyPath
         tls.client.trustCertPath tls.config.file tls.enable tls.test.mode.enable
@@ -87,11 +97,6 @@ _WHY_NOT = {
         "com.rocketmq.sendMessageWithVIPChannel",
     "bodies are always read and decompressed": "com.rocketmq.decompress.body com.rocketmq.read.body",
     "every heartbeat is complete, and is sent at once when something has changed": "com.rocketmq.heartbeat.v2",
-    "a broker that failed is tried again by one send, not probed": """
-        LatencyFaultToleranceImpl.detectInterval LatencyFaultToleranceImpl.detectTimeout
-        LatencyFaultToleranceImpl.startDetectorEnable MQFaultStrategy.startDetectorEnable
-        com.rocketmq.startDetectorEnable
-    """,
     "one thread does the work of all connections, and completions run in the loop": """
         NettyClientConfig.clientCallbackExecutorThreads NettyClientConfig.clientWorkerThreads
         NettyClientConfig.disableCallbackExecutor NettyClientConfig.disableNettyWorkerGroup

@@ -16,6 +16,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
@@ -84,6 +85,9 @@ class Accumulator:
         self._post: Callable[[Callable[[], object]], object] = _nobody
         self._inbox: deque[Entry] = deque()
         self._awake = False
+        self._posts = count(1)
+        self._posted = self._begun = 0
+        """Calls of `_drain` that were surely posted, and those that have begun. The first may be less than it was."""
         self._open: dict[Key, Batch] = {}
         self._flying: dict[Key, int] = {}
         self._lanes: dict[Key, deque[Batch]] = {}
@@ -116,7 +120,11 @@ class Accumulator:
         """
         self._inbox.append(entry)
         if entry.waits:
-            self._post(self._drain)  # in any case: this may be a signal handler that interrupted the lines below
+            # Not by `_awake`: this may be a signal handler that interrupted the lines below. A call that was posted and
+            # has not begun will find the message.
+            if self._posted <= self._begun:
+                self._post(self._drain)
+                self._posted = next(self._posts)
         elif not self._awake:
             try:
                 self._awake = True
@@ -134,6 +142,7 @@ class Accumulator:
     def _drain(self) -> None:
         """Move the messages of the inbox into batches. Awaited batches may be sent once all messages have joined."""
         self._awake = False  # first: a message that arrives from here on causes another call
+        self._begun += 1
         inbox = self._inbox
         awaited: dict[Key, Batch] = {}
         for _ in range(len(inbox)):

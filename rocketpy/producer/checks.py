@@ -162,6 +162,8 @@ class Checks:
                 outcome.problem,
                 exc_info=outcome.error,
             )
+            # This frame is in the error's traceback: together they would live until the next full collection.
+            outcome = outcome._replace(error=None)
         return outcome
 
     async def _answer(self, check: _Check, outcome: Outcome) -> None:

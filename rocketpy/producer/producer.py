@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import trio
 
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 __all__ = ["Producer"]
 
 logger = get_logger(__name__)
+
+_LONGEST: Final = 1e9
+"""Seconds that stand for an infinite timeout: thirty years."""
 
 
 class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
@@ -432,7 +435,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
             self._idle.set()
 
     def checked_timeout(self, timeout: Any) -> float:
-        """Seconds, `send_timeout` for None.
+        """Seconds, `send_timeout` for None, and no more than clocks and locks can express.
 
         Raises:
             ConfigError: it is no number of seconds.
@@ -441,7 +444,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
             return self.config.send_timeout
         if not isinstance(timeout, int | float) or not timeout > 0:
             raise ConfigError(f"timeout must be a positive number of seconds, not {timeout!r}")
-        return timeout
+        return min(timeout, _LONGEST)
 
     # --- topics ---------------------------------------------------------------------------------------
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, final
 
-from rocketpy.client.api.call import oneway
-from rocketpy.client.transactions import end_command, end_of, half_of
+from rocketpy.client.transactions import EndFrames, end_command, end_of, half_of
 from rocketpy.config import TransactionProducerConfig
 from rocketpy.errors import ConfigError, RocketMQError
 from rocketpy.logs import Seldom, get_logger
@@ -26,7 +25,6 @@ from rocketpy.producer.local_half import (
 )
 from rocketpy.producer.producer import Producer
 from rocketpy.results import SendStatus, TransactionSendResult
-from rocketpy.wire.serialize import encode_command
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendResult
     from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.headers.transaction import EndTransactionRequestHeader
 
 __all__ = ["End", "TransactionProducer"]
 
@@ -52,21 +51,20 @@ class End(NamedTuple):
     Attributes:
         result: the result for the caller.
         address: the address of the broker.
-        command: END_TRANSACTION; None if it cannot be sent, so that the broker will ask.
+        header: of END_TRANSACTION; None if it cannot be sent, so that the broker will ask.
+        remark: why the state is unknown.
     """
 
     result: TransactionSendResult
     address: str = ""
-    command: RemotingCommand | None = None
+    header: EndTransactionRequestHeader | None = None
+    remark: str | None = None
 
-    def frame(self, connection: RequestConnection) -> bytes:
-        """The command, encoded for a connection of any kind."""
-        command = self.command
-        assert command is not None
-        command.opaque, command.serialize_type = connection.next_opaque(), connection.serialize_type
-        for hook in connection.hooks:
-            hook.before_request(connection.address, command)
-        return encode_command(command)
+    @property
+    def command(self) -> RemotingCommand:
+        """The request."""
+        assert self.header is not None
+        return end_command(self.header, self.remark)
 
 
 @final
@@ -116,6 +114,7 @@ class TransactionProducer(Producer):
         )
         self._checks: Checks | None = None
         self._seldom = Seldom(logger)
+        self._end_frames = EndFrames()
 
     async def __aenter__(self) -> Self:
         """Open the producer. Raises as `Producer` does."""
@@ -254,16 +253,26 @@ class TransactionProducer(Producer):
             tracer.ended(
                 half.topic, half.properties, sent.message_id, transaction_id, address, outcome.state, from_check=False
             )
-        return End(result, address, end_command(header, outcome.problem))
+        return End(result, address, header, outcome.problem)
 
     async def tell(self, end: End) -> None:
         """Tell the broker how a transaction has ended. If that fails, the broker will ask."""
-        if end.command is None:
+        if end.header is None:
             return
+        pool = self.client.pool
         try:
-            await oneway(self.client.pool, end.address, end.command, timeout=self.config.send_timeout)
+            connection = pool.nowait(end.address) or await pool.get(end.address, timeout=self.config.send_timeout)
+            if connection.hooks:
+                connection.send_oneway(end.command)
+            else:
+                connection.send_frame(self.frame_of(end, connection))
         except RocketMQError as exc:
             self.note_untold(end.result, exc)
+
+    def frame_of(self, end: End, connection: RequestConnection) -> bytes:
+        """The request that tells the broker, encoded for a connection of any kind. From any thread."""
+        assert end.header is not None
+        return self._end_frames.frame(connection, end.header, end.remark)
 
     def note_untold(self, result: TransactionSendResult, exc: RocketMQError) -> None:
         """Log that the broker was not told how a transaction has ended."""

@@ -168,10 +168,15 @@ class SocketTransport(Transport):
         self._socket.setblocking(False)
         self._receive_size = _RECEIVE_SIZE
         self._is_short = False
+        self._is_stuck = False
+        """Whether the writer task waits until the socket takes more."""
 
     def flush_now(self) -> None:
-        """Send what has gathered without blocking; the writer task is woken for the rest."""
-        if self._chunks and self._parked is not None and not self._send_some():
+        """Send what has gathered without blocking; the writer task is woken for the rest.
+
+        Also if the writer task was woken already, by a one-way request just before: it then finds nothing left.
+        """
+        if self._chunks and not self._is_stuck and not self._send_some():
             self.flush_soon()
 
     async def run_writer(self) -> NoReturn:
@@ -184,14 +189,17 @@ class SocketTransport(Transport):
 
     async def _wait_writable(self) -> None:
         """Wait until the socket takes more, or for a moment when it is the system that lacks memory."""
-        if self._is_short:
-            self._is_short = False
-            await trio.sleep(_SHORTAGE_PAUSE)
-            return
+        self._is_stuck = True
         try:
+            if self._is_short:
+                self._is_short = False
+                await trio.sleep(_SHORTAGE_PAUSE)
+                return
             await trio.lowlevel.wait_writable(self._socket.fileno())
         except (OSError, trio.ClosedResourceError) as exc:
             await self._bear(exc)
+        finally:
+            self._is_stuck = False
 
     def _send_some(self) -> bool:
         """Give the kernel what it takes; whether it took everything."""

@@ -105,13 +105,13 @@ class TransactionProducer(Producer):
 
     def _tell(self, end: End) -> None:
         """Tell the broker, over a data connection if there is one."""
-        if end.command is None:
+        if end.header is None:
             return
         try:
             connection = self._direct.nowait(end.address)
             if connection is None:
                 self._portal.call(self._transactions.tell, end)
             else:
-                connection.send_frame(end.frame(connection))
+                connection.send_frame(self._transactions.frame_of(end, connection))
         except RocketMQError as exc:
             self._transactions.note_untold(end.result, exc)

@@ -90,7 +90,10 @@ def _unpack_zlib(body: bytes, limit: int) -> bytes:
         data = stream.decompress(body, limit + 1)
     except zlib.error as exc:
         raise MessageDecodeError(f"the body cannot be unpacked with zlib: {exc}") from exc
-    _check_end("zlib", len(data), limit, eof=stream.eof, trailing=len(stream.unused_data))
+    size = len(data)
+    if size > limit:
+        data = b""  # an error that is kept, with its traceback, would keep it too
+    _check_end("zlib", size, limit, eof=stream.eof, trailing=len(stream.unused_data))
     return data
 
 
@@ -100,7 +103,10 @@ def _unpack_lz4(body: bytes, limit: int) -> bytes:
         data: bytes = stream.decompress(body, max_length=limit + 1)
     except (RuntimeError, EOFError) as exc:
         raise MessageDecodeError(f"the body cannot be unpacked with lz4: {exc}") from exc
-    _check_end("lz4", len(data), limit, eof=stream.eof, trailing=len(stream.unused_data or b""))
+    size = len(data)
+    if size > limit:
+        data = b""
+    _check_end("lz4", size, limit, eof=stream.eof, trailing=len(stream.unused_data or b""))
     return data
 
 
@@ -118,6 +124,9 @@ def _unpack_zstd(body: bytes, limit: int) -> bytes:
     except zstd.ZstdError as exc:
         raise MessageDecodeError(f"the body cannot be unpacked with zstd: {exc}") from exc
     trailing = len(stream.unused_data) + max(0, len(body) - position)
+    if size > limit:
+        part = b""
+        parts.clear()
     _check_end("zstd", size, limit, eof=stream.eof, trailing=trailing)
     return b"".join(parts)
 

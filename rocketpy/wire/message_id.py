@@ -218,6 +218,15 @@ def decode_offset_message_id(text: str) -> OffsetMessageId:
     return OffsetMessageId(ip, port, int.from_bytes(data[-8:], "big", signed=True))
 
 
+def offset_of_message_id(text: str) -> int:
+    """The offset in the commit log of an id that a broker gave a message.
+
+    Raises:
+        ConfigError: this is no such id.
+    """
+    return int.from_bytes(_id_bytes(text, "an offset message id")[-8:], "big", signed=True)
+
+
 def offset_message_id_of(ip: str, port: int, offset: int) -> str:
     """The offset id of a position, from an address in text."""
     return offset_message_id(pack_host(ip, port), offset)

@@ -19,8 +19,9 @@ from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 if TYPE_CHECKING:
     from rocketpy.wire.headers.pull import PullMessageRequestHeader
     from rocketpy.wire.headers.send import SendMessageRequestHeader
+    from rocketpy.wire.headers.transaction import EndTransactionRequestHeader
 
-__all__ = ["PullTemplate", "SendTemplate"]
+__all__ = ["EndTemplate", "PullTemplate", "SendTemplate"]
 
 _LEAD = struct.Struct(">iI")
 _FIXED = struct.Struct(">hBhiiii")
@@ -183,6 +184,45 @@ class PullTemplate:
     def frame(self, opaque: int, queue_offset: int, sys_flag: int, commit_offset: int) -> bytes:
         """One request."""
         return self._fill(opaque, 0, (queue_offset, sys_flag, commit_offset), b"")
+
+
+class EndTemplate:
+    """Frames of END_TRANSACTION of one producer, topic and broker. They want no answer."""
+
+    __slots__ = ("_fill",)
+
+    def __init__(
+        self,
+        header: EndTransactionRequestHeader,
+        *,
+        serialize_type: SerializeType = SerializeType.JSON,
+        limits: WireLimits = DEFAULT_LIMITS,
+    ) -> None:
+        """Take from `header` what stays the same: all but the offsets, the state and the two ids.
+
+        Raises:
+            LocalProtocolError: a field is not valid Unicode.
+        """
+        holes = {
+            "tranStateTableOffset": int,
+            "commitLogOffset": int,
+            "commitOrRollback": int,
+            "msgId": str,
+            "transactionId": str,
+        }
+        self._fill = _template(RequestCode.END_TRANSACTION, header.to_ext(), holes, serialize_type, limits).fill
+
+    def frame(self, opaque: int, header: EndTransactionRequestHeader) -> bytes:
+        """One request. Of the header it takes what does not stay the same.
+
+        Raises:
+            LocalProtocolError: an id is not valid Unicode.
+        """
+        offsets = header.tran_state_table_offset, header.commit_log_offset, header.commit_or_rollback
+        try:
+            return self._fill(opaque, ONEWAY_FLAG, (*offsets, header.msg_id, header.transaction_id or ""), b"")
+        except UnicodeEncodeError as exc:
+            raise LocalProtocolError(f"an id of a transaction is not valid Unicode: {exc}") from exc
 
 
 def _template(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import Arrival
 
-__all__ = ["RunProcessor", "Turn"]
+__all__ = ["ApartProcessor", "RunProcessor", "Turn"]
 
 _logger = get_logger(__name__)
 
@@ -60,6 +61,13 @@ class RunProcessor:
     @abstractmethod
     def take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
         """Carry out several, in order. Whatever fails belongs to a request, and is its reply."""
+
+
+class ApartProcessor(partial["RemotingCommand | None"]):
+    """A processor whose requests may be carried out before sends of the same connection that came just before them.
+
+    Then these sends can still be put in one go. Apache's broker has threads for such requests, and so no order either.
+    """
 
 
 class Turn:
@@ -118,7 +126,7 @@ class Turn:
         if isinstance(processor, RunProcessor) and not self._hooks:
             self._gather(processor, connection, request)
             return
-        if self._run is not None:
+        if self._run is not None and not isinstance(processor, ApartProcessor):
             self._take_run()
         self._position = NOTHING_PUT
         self._for_disk = False

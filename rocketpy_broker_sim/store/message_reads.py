@@ -89,8 +89,10 @@ class MessageReads:
             StoreError: The disk refused.
             StoreCorruptError: It is damaged.
         """
-        with self._translated("reading the commit log", self._log.row.folder):
+        try:  # without a context manager: every end of a transaction comes here
             data = self._log.read(position, self._log.record_size(position) if size is None else size)
+        except OSError as exc:
+            raise store_error(exc, "reading the commit log", self._storage.describe("")) from exc
         if data is not None and size is None:
             self._reader.check.record(data, position)
         return data
@@ -120,8 +122,10 @@ class MessageReads:
         queue = self._queues.find((topic, queue_id))
         if queue is None or not 0 <= offset < queue.max_offset:
             return None
-        with self._translated("reading a queue", queue.row.folder):
+        try:  # as in `read`
             unit = queue.unit(offset)
+        except OSError as exc:
+            raise store_error(exc, "reading a queue", self._storage.describe("")) from exc
         return None if unit is None else unit[0]
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:

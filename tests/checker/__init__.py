@@ -10,6 +10,7 @@ all end up here.
 from __future__ import annotations
 
 from tests.checker.arrivals import check_gaps, check_resets, check_unseen
+from tests.checker.calls import Call, check_calls
 from tests.checker.commits import check_commits, check_ends, check_stays, check_table
 from tests.checker.copies import check_copies, check_late_commits
 from tests.checker.groups import Delivery, Fault, Group, Kind, Life
@@ -19,9 +20,13 @@ from tests.checker.order import check_order, check_turns
 from tests.checker.retries import check_retries, check_tries
 from tests.checker.sends import ENOUGH, check_enough, check_failed, check_rising
 from tests.checker.stored import check, check_same_files
+from tests.checker.timed import Restart, Timed, WallClock, check_timed
+from tests.checker.transactions import Asking, Transaction, check_transactions
 
 __all__ = [
     "ENOUGH",
+    "Asking",
+    "Call",
     "Delivery",
     "Fault",
     "Group",
@@ -31,10 +36,15 @@ __all__ = [
     "Line",
     "Observation",
     "Outcome",
+    "Restart",
     "Seen",
     "Send",
+    "Timed",
+    "Transaction",
     "Violation",
+    "WallClock",
     "check",
+    "check_calls",
     "check_commits",
     "check_copies",
     "check_ends",
@@ -52,6 +62,8 @@ __all__ = [
     "check_same_files",
     "check_stays",
     "check_table",
+    "check_timed",
+    "check_transactions",
     "check_tries",
     "check_turns",
     "check_unseen",

@@ -36,6 +36,7 @@ class Send:
         producer: The producer. Its sends to one queue, each awaited before the next, are in order.
         began: When the call began, in the run's seconds.
         ended: When its outcome was known.
+        stored_by: From when on it has to be in its topic; None if that is when its outcome was known.
     """
 
     id: str
@@ -53,6 +54,7 @@ class Send:
     producer: str | None = None
     began: float = 0.0
     ended: float = 0.0
+    stored_by: float | None = None
 
     @property
     def line(self) -> Line | None:
@@ -94,6 +96,7 @@ class Observation:
         bounds: (first offset, offset after the last) of each queue, for complete observations.
         committed: The offsets of groups, by group and queue.
         problems: What a check of the store's files found.
+        at: When it was made; what is acknowledged at that moment or later need not be there.
     """
 
     name: str
@@ -103,6 +106,7 @@ class Observation:
     bounds: Mapping[Line, tuple[int, int]] = attrs.field(factory=dict)
     committed: Mapping[tuple[str, Line], int] = attrs.field(factory=dict)
     problems: list[str] = attrs.field(factory=list)
+    at: float = float("inf")
 
 
 @attrs.define

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tests.checker.commits import check_ends
+from tests.checker.groups import NEVER
 from tests.checker.history import History, Line, Observation, Outcome, Seen, Send, Violation
 from tests.checker.sends import check_failed, check_rising
 
@@ -50,6 +51,8 @@ def _kept(observation: Observation, history: History) -> Iterator[Violation]:
     there = {each.id for each in observation.seen}
     known = history.sends if observation.sends_before is None else history.sends[: observation.sends_before]
     for send in known:
+        if (send.ended if send.stored_by is None else send.stored_by) >= observation.at < NEVER:
+            continue
         if send.outcome is Outcome.OK and not send.optional and send.id not in there:
             at = "" if send.place is None else f", acknowledged at queue {send.place[0]} offset {send.place[1]}"
             yield Violation("I1", f"{observation.name}: {send.id} of {send.topic} is lost{at}")
@@ -77,6 +80,8 @@ def _places(observation: Observation, sends: Mapping[str, Send], once: bool) -> 
     for id_, found in seen.items():
         send = sends.get(id_)
         if send is None or send.outcome is not Outcome.OK or not (once or observation.complete):
+            continue
+        if send.ended >= observation.at:
             continue
         where = f"{observation.name}: {id_}"
         places = {(each.broker, each.queue_id, each.offset) for each in found}

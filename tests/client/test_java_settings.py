@@ -113,6 +113,12 @@ def test_everything_that_is_set_inside_of_javas_clients_is_here_or_says_why_not(
     assert all(reason and reason[-1] != "." for reason in REASONS.values())
 
 
+def test_what_is_set_inside_and_has_a_setting_says_so() -> None:
+    settings = fields_by_java_name()
+    same_name = [key for key in REASONS if key.rpartition(".")[2] in settings]
+    assert same_name == ["ProduceAccumulator.instanceName"], "which is a counter"
+
+
 def test_the_two_lists_of_javas_settings_agree() -> None:
     """One is of Java's classes as they answered, the other one of their source."""
     missing = {key: reason for key, reason in REASONS.items() if key.startswith("NettyClientConfig.")}

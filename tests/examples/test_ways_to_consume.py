@@ -44,6 +44,12 @@ PRINTED = {
         "gave up 2 queues with 10 messages",
         "10 calls of the listener, the longest took under 1 s",
     ],
+    "later": [
+        "recalled: True",
+        "level 1 is a second: not early: True",
+        "in two seconds: not early: True",
+        "three seconds later: not early: True",
+    ],
     "observed": [
         "producer web is open",
         "1000 messages sent, 0 failed",

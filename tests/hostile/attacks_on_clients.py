@@ -23,6 +23,8 @@ from tests.hostile.shapes import dump
 BROKER = "broker-a"
 KINDS = ("concurrent", "orderly", "broadcast", "lite", "pull", "producer", "nobody")
 """The kinds of groups: consumers of every kind, a producer, and a group that is not in the client."""
+ASKED = group_of("transactions")
+"""The group of the producer that is asked how transactions have ended."""
 _GROUP = {"group": group_of("concurrent"), "consumerGroup": group_of("concurrent"), "topic": DRIVEN}
 _CLOSING = ("a header too long", "too many fields", "a deep header", "a body too large", "fields that are no text")
 """Attacks that end the connection before the code is read. They are tried with one code only, because a client takes a
@@ -167,7 +169,7 @@ def _directly() -> Iterator[Attack]:
     for kind in KINDS:
         answer = good if kind in ("concurrent", "orderly", "broadcast") else bad
         yield Attack(name=f"by {kind}", frames=one(message(), kind), answer=answer)
-    for name, body in _damaged().items():
+    for name, body in _damaged(message()).items():
         yield Attack(name=name, frames=one(body), answer=bad)
     for name, body in _bombs().items():
         # What is unpacked may have 32 MiB, and zlib copies it as it grows.
@@ -184,8 +186,57 @@ def _directly() -> Iterator[Attack]:
     yield Attack(name="1,000 without an answer", frames=lambda: one(message(), "broadcast", flag=ONEWAY)() * 1000)
 
 
-def _damaged() -> dict[str, bytes]:
-    whole = message()
+def half(
+    number: int = 0, *, body: bytes = b"directly", group: str = ASKED, more: bytes = b"", sys_flag: int = 0
+) -> bytes:
+    """The half message of a transaction of a group."""
+    properties = f"UNIQ_KEY\x01{number:032X}\x02PGROUP\x01{group}\x02TRAN_MSG\x01true\x02".encode()
+    return message(body, properties=properties + more, sys_flag=sys_flag)
+
+
+def check(body: bytes) -> bytes:
+    """A broker's check of a transaction. Nobody answers it."""
+    code = RequestCode.CHECK_TRANSACTION_STATE
+    return request(code, small_fields(code), body, flag=ONEWAY)
+
+
+def _checks() -> Iterator[Attack]:
+    def of(*bodies: bytes) -> _Frames:
+        return lambda: [check(body) for body in bodies]
+
+    groups = [half(group=group_of(kind)) for kind in KINDS]
+    large = [half(number, body=bytes(12 * MIB)) for number in range(8)]
+    yield Attack(name="of groups that have no checker", frames=of(*groups, half(group=""), half(group="x" * 30_000)))
+    yield Attack(name="damaged half messages", frames=of(*_damaged(half()).values()))
+    yield Attack(name="a bomb of zlib", frames=of(half(body=_bomb(), sys_flag=COMPRESSED)), at_once=4)
+    yield Attack(name="of odd properties", frames=of(half(more=b"\x01\x02" * 9000 + b"\xff\x01x")))
+    yield Attack(name="5,000 checks", frames=of(*map(half, range(5000))))
+    yield Attack(name="5,000 checks of one transaction", frames=of(*[half()] * 5000))
+    yield Attack(name="eight of 12 MiB", frames=of(*large), at_once=8)
+
+
+def _pushes() -> Iterator[Attack]:
+    code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+
+    def of(*properties: str, body: bytes = b"body", flag: int = 0, **more: str) -> _Frames:
+        fields = small_fields(code) | more
+        return lambda: [request(code, fields | {"properties": each}, body, flag=flag) for each in properties]
+
+    ids = [f"CORRELATION_ID\x01{number:032x}\x02" for number in range(5000)]
+    yield Attack(name="5,000 replies to nobody", frames=of(*ids), answer=ResponseCode.SUCCESS)
+    yield Attack(name="5,000 that want no answer", frames=of(*ids, flag=ONEWAY))
+    yield Attack(name="5,000 with one id", frames=of(*ids[:1] * 5000))
+    yield Attack(name="ids of 30,000 letters", frames=of(*[f"CORRELATION_ID\x01{'x' * 30_000}\x02"] * 100))
+    yield Attack(
+        name="properties without an end", frames=of("\x01", "\x02", "\x01\x02" * 9000, "CORRELATION_ID", "\x01x")
+    )
+    yield Attack(name="a bomb of zlib", frames=of(*ids[:4], body=_bomb(), sysFlag=str(COMPRESSED)))
+    yield Attack(name="compressed in an unknown way", frames=of(*ids[:4], sysFlag=str(COMPRESSED | 7 << 8)))
+    yield Attack(name="hosts that are none", frames=of(*ids[:4], bornHost="x" * 300, storeHost="[::]:99999"))
+    yield Attack(name="four of 12 MiB", frames=of(*ids[:4], body=bytes(12 * MIB)), at_once=4)
+
+
+def _damaged(whole: bytes) -> dict[str, bytes]:
     tiny = message(b"", topic="")
     return {
         "no message": b"",
@@ -207,10 +258,14 @@ def _damaged() -> dict[str, bytes]:
 
 
 def _bombs() -> dict[str, bytes]:
-    limit = DEFAULT_LIMITS.max_inflated + 1
-    found = {"a bomb of zlib": message(zlib.compress(bytes(limit)), sys_flag=compression_flag(CompressionType.ZLIB))}
-    found["a bomb in a bomb"] = message(zlib.compress(bytes(limit) * 2), sys_flag=COMPRESSED)
+    found = {"a bomb of zlib": message(_bomb(), sys_flag=compression_flag(CompressionType.ZLIB))}
+    found["a bomb in a bomb"] = message(_bomb(2), sys_flag=COMPRESSED)
     return found
+
+
+def _bomb(times: int = 1) -> bytes:
+    """What unpacks to more than is allowed."""
+    return zlib.compress(bytes(DEFAULT_LIMITS.max_inflated + 1) * times)
 
 
 _SPECIAL: dict[RequestCode, Callable[[], Iterator[Attack]]] = {
@@ -220,4 +275,6 @@ _SPECIAL: dict[RequestCode, Callable[[], Iterator[Attack]]] = {
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: _status,
     RequestCode.GET_CONSUMER_RUNNING_INFO: _infos,
     RequestCode.CONSUME_MESSAGE_DIRECTLY: _directly,
+    RequestCode.CHECK_TRANSACTION_STATE: _checks,
+    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: _pushes,
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 from rocketpy.wire.bodies.running import ConsumerRunningInfo
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.hostile import innocent, meter, subject
-from tests.hostile.attacks_on_clients import of_group
+from tests.hostile.attacks_on_clients import check, half, of_group
 from tests.hostile.board import Board
 from tests.hostile.frames import request
 from tests.hostile.gate import Gate
@@ -59,7 +59,7 @@ class ServedClient(Measured):
         # As in the server commands: large blocks are returned to the system at once.
         self._environment["MALLOC_MMAP_THRESHOLD_"] = "131072"
         self._world = world
-        self._sent = 0
+        self._sent = self._checks = 0
 
     def start(self) -> None:
         """Start it with a gate of its own; returns once all consumers are running."""
@@ -101,7 +101,8 @@ class ServedClient(Measured):
     def answers(self) -> bool:
         """Whether it answers its broker, and has processed what it was sent before.
 
-        A reset without fields is refused only once earlier resets have been read, which happens in the background.
+        A reset without fields is refused only once earlier resets have been read, which happens in the background. The
+        checker is called by one thread, for one check after the other.
         """
 
         def has_read() -> bool:
@@ -109,9 +110,22 @@ class ServedClient(Measured):
             return answer.code == ResponseCode.SYSTEM_ERROR
 
         try:
-            return wait_until(has_read, 10)
+            return wait_until(has_read, 10) and self._asks_checker()
         except (Closed, OSError):
             return False
+
+    def _asks_checker(self) -> bool:
+        """Whether a check reaches the checker. It is dropped while too many wait, and a broker asks again."""
+        before = self.seen["checked"]
+
+        def is_checked() -> bool:
+            self._checks += 1
+            with Peer(self.address, timeout=10) as peer:
+                peer.send(check(half(1_000_000 + self._checks, body=subject.CHECKED)))
+                peer.ask(unknown())
+            return wait_until(lambda: self.seen["checked"] > before, 0.2)
+
+        return wait_until(is_checked, 10)
 
     # --- what it must have kept ---
 

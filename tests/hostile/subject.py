@@ -1,7 +1,8 @@
 """python -m tests.hostile.launch METER tests.hostile.subject PAIR SEEN KEPT NAMESRV BROKER GATE: a client to attack.
 
-Consumers of every kind and a producer share a client that reaches the broker through a gate, where an attacker inserts
-requests. In the same loop, an innocent producer and an innocent consumer have clients of their own.
+Consumers of every kind, a producer, and one of transactions share a client that reaches the broker through a gate,
+where an attacker inserts requests. In the same loop, an innocent producer and an innocent consumer have clients of
+their own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import trio
 from rocketpy import (
     ConsumeFromWhere,
     LitePullConsumer,
+    LocalTransactionState,
     Message,
     MessageExt,
     MessageModel,
@@ -27,6 +29,7 @@ from rocketpy import (
     PullConsumer,
     PushConsumer,
     RocketMQError,
+    TransactionProducer,
 )
 from tests.hostile import innocent
 from tests.hostile.board import Board
@@ -34,8 +37,10 @@ from tests.hostile.samples import DRIVEN, group_of
 
 KINDS = ("concurrent", "orderly", "broadcast", "lite", "pull")
 """The number of queues of the consumers that are attacked."""
-WORDS = (*KINDS, "started")
+WORDS = (*KINDS, "started", "checked")
 QUEUES = 4
+CHECKED = b"checked in the end"
+"""The body of the half message that the harness asks about."""
 _BESIDE = "Beside"
 _SOON = {
     "persist_consumer_offset_interval": 0.2,
@@ -54,6 +59,18 @@ class Seen:
         if message.body.startswith(self._kept):
             self._bodies.add(message.body)
             self._board[self._kind] = len(self._bodies)
+
+
+class Checker:
+    """Does not know how any transaction has ended, and counts those that the harness asks about."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def __call__(self, message: MessageExt) -> LocalTransactionState:
+        if message.body == CHECKED:
+            self._board["checked"] += 1
+        return LocalTransactionState.UNKNOWN
 
 
 class Pair:
@@ -124,6 +141,10 @@ async def serve(pair: Board, board: Board, kept: str, namesrv: str, broker: str,
         attacked = await enter(MQClientInstance(namesrv=namesrv, address_map={broker: gate}))
         producer = await enter(Producer(group_of("producer"), client=attacked))
         await producer.create_topic(DRIVEN, queues=QUEUES)
+        asked = TransactionProducer(
+            group_of("transactions"), client=attacked, checker=Checker(board), check_thread_pool_max_size=1
+        )
+        await enter(asked)
         for kind in ("concurrent", "orderly", "broadcast"):
             await enter(pushing(attacked, kind, seen[kind]))
         lite = LitePullConsumer(group_of("lite"), client=attacked, auto_commit_interval=1.0, **_SOON)

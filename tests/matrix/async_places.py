@@ -154,6 +154,7 @@ _BOTH = {
     "a plain listener, in the loop": plain_listener_with_the_loop,
     "a hook, before": hook_before,
     "a hook, after": hook_after,
+    "check_forbidden": hook_of_sends("check_forbidden"),
     "before_send": hook_of_sends("before_send"),
     "after_send": hook_of_sends("after_send"),
     "a selector": selector,

@@ -7,7 +7,7 @@ import tempfile
 from rocketpy import AllocateAveragely, MessageModel
 from rocketpy.results import LocalTransactionState
 
-__all__ = ["OF_PULL", "PULL", "PUSH", "TRANSACTIONS", "Users", "committed", "hooks"]
+__all__ = ["OF_PULL", "OWN_TYPE", "PRODUCERS", "PULL", "PUSH", "TRANSACTIONS", "Users", "committed", "hooks"]
 
 
 class Users:
@@ -76,6 +76,19 @@ class AsyncStore:
         self.write = users.awaited("write", self.offsets.update)
 
 
+OWN_TYPE = "application/x-cell"
+
+
+class OwnFormat:
+    """A serializer of the user's. Whatever it writes is read as nothing."""
+
+    name, content_type = "cell", OWN_TYPE
+
+    def __init__(self, users):
+        self.encode = users.plain("encode", lambda value: b"x")
+        self.decode = users.plain("decode", lambda body: None)
+
+
 def _broadcast(users):
     return {"message_model": MessageModel.BROADCASTING, "local_offset_store_dir": _folder()}
 
@@ -104,11 +117,21 @@ OF_PULL = "of lite pull: "
 OFTEN = {"persist_consumer_offset_interval": 0.02}
 
 
-def _told(function):
-    """The settings that have a function told statistics."""
-    return {"on_statistics": function, "statistics_interval": 0.02}
+def _reporting(users):
+    return {"on_statistics": users.plain("on_statistics"), "statistics_interval": 0.02}
 
 
+def _reporting_async(users):
+    return {"on_statistics": users.awaited("on_statistics"), "statistics_interval": 0.02}
+
+
+PRODUCERS = {
+    "": lambda users: {},
+    "reporting": _reporting,
+    "reporting, async": _reporting_async,
+    "own values": lambda users: {"serializer": OwnFormat(users)},
+}
+"""The settings of producers that differ."""
 PUSH = {
     "": lambda users: {},
     "in order": lambda users: {"orderly": True},
@@ -117,15 +140,16 @@ PUSH = {
     "a strategy": lambda users: {"allocate_strategy": users.plain("strategy", AllocateAveragely())},
     "an offset store": lambda users: {"offset_store": Store(users), **OFTEN},
     "an async offset store": lambda users: {"offset_store": AsyncStore(users), **OFTEN},
-    "statistics": lambda users: _told(users.plain("on_statistics")),
+    "reporting": _reporting,
+    "own values": lambda users: {"serializers": OwnFormat(users)},
 }
-"""The settings of push consumers that differ."""
+"""Likewise, of push consumers."""
 PULL = {
     "": lambda users: {},
     "elsewhere": lambda users: {},
     "async hooks": lambda users: _async_hooks(users, OF_PULL),
     "an offset store": lambda users: {"offset_store": Store(users)},
-    "async statistics": lambda users: _told(users.awaited(OF_PULL + "on_statistics")),
+    "reporting, async": _reporting_async,
 }
 """Likewise, of lite pull consumers."""
 
@@ -135,13 +159,8 @@ def committed(*_):
     return LocalTransactionState.COMMIT
 
 
-def _plain_transactions(users):
-    return {name: users.plain(name, committed) for name in ("executor", "checker")}
-
-
 TRANSACTIONS = {
-    "": _plain_transactions,
+    "": lambda users: {name: users.plain(name, committed) for name in ("executor", "checker")},
     "async": lambda users: {name: users.awaited(name, committed) for name in ("executor", "checker")},
-    "statistics": lambda users: _plain_transactions(users) | _told(users.plain("statistics of a producer")),
 }
 """Likewise, of producers of transactions."""

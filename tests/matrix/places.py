@@ -14,9 +14,7 @@ from contextlib import contextmanager
 
 import trio
 
-from rocketpy.message import Message
 from rocketpy.portal import portal
-from rocketpy.serialization import JsonSerializer
 from tests.matrix.spots import SPOTS, at_spot
 from tests.matrix.waits import BLOCKING_WAITS, carefully, message
 from tests.matrix.worlds import in_thread, unique
@@ -31,6 +29,7 @@ BUSY = {"a hook, before", "a hook, after", "the portal", "__del__, in our code"}
 MAY_REFUSE = {
     "a hook, before",
     "a hook, after",
+    "check_forbidden",
     "before_send",
     "after_send",
     "the portal",
@@ -173,16 +172,6 @@ def iterable(world, act):
     carefully(lambda: world.producer.send_many(messages(), batch_size=1))
 
 
-def serializer(world, act):
-    json = JsonSerializer()
-
-    def serialize(value):
-        act.plain()
-        return json.encode(value)
-
-    carefully(lambda: world.producer.send_many(Message("Orders", serialize(n)) for n in range(3)))
-
-
 # --- threads and loops ---------------------------------------------------------------------------------
 
 
@@ -271,13 +260,13 @@ BLOCKING = {
     "a done-callback of a request": done_callback_of_request,
     "a hook, before": hook_before,
     "a hook, after": hook_after,
+    "check_forbidden": hook_of_sends("check_forbidden"),
     "before_send": hook_of_sends("before_send"),
     "after_send": hook_of_sends("after_send"),
     "a selector": selector,
     "a selector of send_soon": selector_soon,
     "on_failure": on_failure,
     "an iterable": iterable,
-    "a serializer": serializer,
     "another thread": other_thread,
     "an executor": executor,
     "a loop of asyncio": loop_of_asyncio,

@@ -69,6 +69,18 @@ def hear_async(world):
     return world.producer.send(world.to_await())
 
 
+def hear_value(world):
+    return world.producer.send(world.to_decode())
+
+
+def send_value(world):
+    return world.producer.send(Message("Orders", value="of a cell"))
+
+
+def wait_for_it(world):
+    """It is called at an interval."""
+
+
 def take_queues(world):
     world.consumer.subscribe("Extra", nothing)
 
@@ -204,15 +216,18 @@ SPOTS = {
     "an offset store, write": Spot("write", hear, {"consumer": "an offset store"}),
     "an async offset store, write": Spot("write", hear_async, {"consumer": "an async offset store"}, is_async=True),
     "an offset store of lite pull, write": Spot("write", commit, {"lite": "an offset store"}),
-    "on_statistics": Spot("on_statistics", nothing, {"consumer": "statistics"}),
-    "on_statistics of lite pull, async": Spot(
-        OF_PULL + "on_statistics", nothing, {"lite": "async statistics"}, is_async=True
-    ),
-    "on_statistics of a producer": Spot("statistics of a producer", nothing, {"transactions": "statistics"}),
     "an executor of a transaction": Spot("executor", execute, _TRANSACTIONS),
     "an async executor of a transaction": Spot("executor", execute, _ASYNC_TRANSACTIONS, is_async=True),
     "a checker": Spot("checker", leave_unknown, _TRANSACTIONS),
     "an async checker": Spot("checker", leave_unknown, _ASYNC_TRANSACTIONS, is_async=True),
+    "on_statistics": Spot("on_statistics", wait_for_it, {"producer": "reporting"}),
+    "on_statistics, async": Spot("on_statistics", wait_for_it, {"producer": "reporting, async"}, is_async=True),
+    "on_statistics of a push consumer": Spot("on_statistics", wait_for_it, {"consumer": "reporting"}),
+    "on_statistics of lite pull, async": Spot(
+        "on_statistics", wait_for_it, {"lite": "reporting, async"}, is_async=True
+    ),
+    "a serializer": Spot("encode", send_value, {"producer": "own values"}, in_thread=False),
+    "a serializer that reads": Spot("decode", hear_value, {"consumer": "own values"}),
     "wanted": Spot("wanted", replay, {}, in_thread=False),
     "an iterable of queues": Spot("queues", pause, _PULL, in_thread=False),
 }

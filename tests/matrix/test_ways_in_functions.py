@@ -16,13 +16,15 @@ from tests.matrix.test_ways_in import HOMES
 
 OF_USERS = re.compile(
     r"Callable|Iterable|Listener|QueuesFunction|Wanted|QueueSelector|OnFailure|RequestHook|RunnerMaker|AsyncCaller"
-    r"|Checker|Executor"
+    r"|Checker|Executor|Serializer"
 )
 """Annotations of what calls the user's code."""
 FOR_SURFACES = {"plain_runner", "async_runner", "async_caller"}
 AN_ITERABLE = ("an iterable of queues",)
 CHECKERS = ("a checker", "an async checker")
-OF_A_PRODUCER = ("on_statistics of a producer",)
+HOOKS_OF_SENDS = ("check_forbidden", "before_send", "after_send")
+REPORTS = ("on_statistics", "on_statistics, async")
+READS = ("a serializer that reads",)
 EXECUTORS = ("an executor of a transaction", "an async executor of a transaction")
 WHERE = {
     "Producer.send selector": ("a selector",),
@@ -53,10 +55,20 @@ WHERE = {
     "LitePullConsumer.on_queues_changed function": ("on_queues_changed",),
     "MQClientInstance hooks": ("a hook, before", "a hook, after"),
     "replay_dead_letters wanted": ("wanted",),
-    "ProducerConfig on_statistics": OF_A_PRODUCER,
-    "TransactionProducerConfig on_statistics": OF_A_PRODUCER,
-    "PushConsumerConfig on_statistics": ("on_statistics",),
+    **{
+        f"{config} {hook}": (hook,)
+        for config in ("ProducerConfig", "TransactionProducerConfig")
+        for hook in HOOKS_OF_SENDS
+    },
+    "ProducerConfig on_statistics": REPORTS,
+    "TransactionProducerConfig on_statistics": REPORTS,
+    "PushConsumerConfig on_statistics": ("on_statistics of a push consumer",),
     "LitePullConsumerConfig on_statistics": ("on_statistics of lite pull, async",),
+    "ProducerConfig serializer": ("a serializer",),
+    "TransactionProducerConfig serializer": ("a serializer",),
+    "PushConsumerConfig serializers": READS,
+    "LitePullConsumerConfig serializers": READS,
+    "PullConsumerConfig serializers": READS,
     "PushConsumerConfig before_consume": ("before_consume",),
     "PushConsumerConfig after_consume": ("after_consume",),
     "PushConsumerConfig on_assigned": ("on_assigned", "on_assigned, async"),

@@ -16,7 +16,7 @@ import rocketpy.aio
 import rocketpy.sync
 from rocketpy import ConsumeFromWhere
 from rocketpy.message import Message, MessageQueue
-from tests.matrix.casts import OF_PULL, PULL, PUSH, TRANSACTIONS, Users, committed, hooks
+from tests.matrix.casts import OF_PULL, OWN_TYPE, PRODUCERS, PULL, PUSH, TRANSACTIONS, Users, committed, hooks
 
 __all__ = ["WAYS", "AsyncWorld", "BlockingWorld", "Hook", "in_thread", "unique"]
 
@@ -63,7 +63,7 @@ class World:
             usual one: "consumer", a push consumer of three topics; "ordered" and "broadcast", others of one topic;
             "lite", a lite pull consumer that has `pulled` assigned; "handed out", a message of its; "sharing", another
             one that subscribes a topic; "puller"; "transactions", a producer of them; "closed producer" and "closed
-            consumer", which are closed.
+            consumer", which are closed. "producer" is always there, and only has a cast.
         settings: of the producer.
     """
 
@@ -80,6 +80,7 @@ class World:
         self.pulled, self.elsewhere = (MessageQueue("Pulled", "broker-a", number) for number in range(2))
         self.heard, self.awaited = (topic_of_now(cluster, kind) for kind in ("Heard", "Awaited"))
         self.client = self.module.MQClientInstance(namesrv=self.namesrv, hooks=[self.hook] if way == "hooked" else [])
+        settings = PRODUCERS[needs.get("producer", "")](self.users) | settings
         self.producer = self.module.Producer(unique("pg"), client=self.client, **settings)
         self.consumer = self.lite = None
         self._parts = [self.client, self.producer]
@@ -87,7 +88,7 @@ class World:
         self.started = {}
         self._hands_out = "handed out" in needs
         for need, cast in needs.items():
-            if need != "handed out":
+            if need not in ("handed out", "producer"):
                 part = self.part(need, cast)
                 setattr(self, need.replace(" ", "_"), part)
                 self.started[need] = part
@@ -166,12 +167,17 @@ class World:
         """A message for the plain listener."""
         return Message(self.heard, b"x")
 
+    def to_decode(self):
+        """Another one, which its listener has the user's serializer read."""
+        return Message(self.heard, b"x", properties={"contentType": OWN_TYPE})
+
     def to_await(self):
         """A message for the async one."""
         return Message(self.awaited, b"x")
 
     def _hear(self, message):
         self.users.do("listener")
+        _ = message.value
         self.users.note_finished(message)
 
     async def _hear_async(self, message):

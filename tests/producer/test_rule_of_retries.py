@@ -183,7 +183,7 @@ async def test_a_final_answer_is_final(autojump_clock, opened, way, failure, sta
 @MOSTLY_WARM
 @pytest.mark.parametrize("way", [*PLAIN, *FIXED])
 @pytest.mark.parametrize("retries", [0, 2, 4])
-async def test_the_number_of_tries_is_one_and_the_retries(autojump_clock, opened, way, retries, start):
+async def test_threat_L6_the_number_of_tries_is_one_and_the_retries(autojump_clock, opened, way, retries, start):
     settings = {"retry_times_when_send_failed": retries, "retry_times_when_send_async_failed": retries}
     log, outcome, _ = await run(opened, start, [14] * 99, ["broker-a"], {**PLAIN, **FIXED}[way], **settings)
     assert len(log.taken) == 1 + retries
@@ -291,7 +291,7 @@ async def test_a_oneway_message_for_one_queue_waits_for_a_master_of_its_broker(a
 
 @START
 @pytest.mark.parametrize("way", PLAIN)
-async def test_a_hung_broker_leaves_time_for_another(autojump_clock, opened, way, start):
+async def test_threat_L6_a_hung_broker_leaves_time_for_another(autojump_clock, opened, way, start):
     log, outcome, began = await run(opened, start, ["silence"], ["broker-a", "broker-b"], PLAIN[way])
     assert not isinstance(outcome, Exception)
     assert log.times == [began, began + 1.5]

@@ -67,7 +67,7 @@ def message(body=b"hello", **fields):
     return Message("T", body, **fields)
 
 
-async def test_hooks_see_a_send_before_and_after_it(autojump_clock, opened):
+async def test_S16_hooks_see_a_send_before_and_after_it(autojump_clock, opened):
     hooks, broker = Hooks(), SendBroker()
     async with opened(broker, unit_mode=True, **hooks.settings) as (producer, _):
         for _ in range(3):  # the first has no connection yet
@@ -120,7 +120,7 @@ async def test_a_oneway_send_has_no_outcome(autojump_clock, opened):
     assert all(context.oneway for context in hooks.contexts)
 
 
-async def test_each_try_has_its_hooks_and_each_one_hears_how_it_went(autojump_clock, opened):
+async def test_S16_each_try_has_its_hooks_and_each_one_hears_how_it_went(autojump_clock, opened):
     hooks, broker = Hooks(), SendBroker(script=[ResponseCode.SYSTEM_BUSY, 0, "hang up", "silence"])
     there = {"queue": MessageQueue("T", "broker-a", 0)}
     async with opened(broker, **hooks.settings) as (producer, _):

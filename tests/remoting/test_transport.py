@@ -15,7 +15,7 @@ from rocketpy.remoting.limits import ConnectionLimits
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy.remoting.transport import SocketTransport
-from rocketpy.wire.codes import RESPONSE_FLAG, SerializeType
+from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, SerializeType
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.serialize import encode_command
 from tests.remoting.helpers import ECHO, PARK, SINK, Peer, connection_pair, read_command, stream_pair
@@ -71,6 +71,27 @@ async def test_a_lone_request_and_its_answer_go_straight_to_the_kernel(monkeypat
         for _ in range(10):
             await ours.request(RemotingCommand(ECHO), timeout=5)
     assert woken == []
+
+
+async def test_a_request_after_one_without_an_answer_takes_it_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer task was woken by the first one, and the second one does not wait for it: one send for both."""
+    sent: list[bytes] = []
+    async with stream_pair(TcpNetwork()) as (near, far), open_connection(near, Peer()) as ours:
+        await wait_all_tasks_blocked()
+        transport = ours._transport
+        assert isinstance(transport, SocketTransport)
+        send_some = transport._send_some
+        monkeypatch.setattr(transport, "_send_some", lambda: (sent.append(b"".join(transport._chunks)), send_some())[1])
+        first, second = (RemotingCommand(SINK, {"n": name}, opaque=ours.next_opaque()) for name in "ab")
+        first.flag = ONEWAY_FLAG
+        ours.send_frame(encode_command(first))
+        assert sent == []
+        ours.start_request(second.opaque, encode_command(second), trio.current_time() + 5, lambda _: None)
+        assert sent == [encode_command(first) + encode_command(second)]
+        await wait_all_tasks_blocked()
+        assert len(sent) == 1
+        assert await far.receive_some(10_000) == sent[0]
+        ours.give_up(second.opaque)
 
 
 async def test_a_full_socket_takes_the_rest_later() -> None:

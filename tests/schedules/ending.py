@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import attrs
 import trio
 
@@ -75,18 +77,24 @@ class Left:
     def __attrs_post_init__(self) -> None:
         self.links, self.tasks = set(self.network.links()), trio.lowlevel.current_statistics().tasks_living
 
-    def look(self, history: History, were_away: int, *, all_said_goodbye: bool) -> None:
-        """Record what is left open after all members have gone.
+    def look(self, left_over: list[str], were_away: int, groups: Collection[str]) -> None:
+        """Record what is left open after all clients have gone.
 
         A restarted broker has a new link to the name servers, but the same number of tasks.
+
+        Args:
+            left_over: gets what is left open.
+            were_away: the number of brokers that were restarted.
+            groups: those of which brokers should know no member any more.
         """
         more = [link for link in self.network.links() if link not in self.links]
         now = trio.lowlevel.current_statistics().tasks_living
         if len(more) > were_away or now > self.tasks:
-            history.left_over.append(f"{len(more)} new links, {now} tasks where there were {self.tasks}")
-        for broker in self.cluster.brokers if all_said_goodbye else ():
+            left_over.append(f"{len(more)} new links, {now} tasks where there were {self.tasks}")
+        for broker in self.cluster.brokers if groups else ():
             clients = broker.clients
-            groups = [name for name in history.groups if name in {group.name for group in clients.consumers.groups()}]
-            if groups or len(clients.locks):
+            known = {group.name for group in clients.consumers.groups()}.union(clients.producers.groups())
+            members = sorted(known.intersection(groups))
+            if members or len(clients.locks):
                 name = broker.config.broker_name
-                history.left_over.append(f"{name} has {len(clients.locks)} locks, and members of {groups}")
+                left_over.append(f"{name} has {len(clients.locks)} locks, and members of {members}")

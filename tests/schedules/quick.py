@@ -49,22 +49,25 @@ def had(history: History) -> Counter[str]:
     return history.had + calm + Counter(group.kind.value for group in groups)
 
 
-def cover(found: Mapping[int, Collection[str]], work: Mapping[int, int], count: int) -> list[int]:
+def cover(
+    found: Mapping[int, Collection[str]], work: Mapping[int, int], count: int, least: Collection[str] = LEAST.keys()
+) -> list[int]:
     """Choose rather small schedules, so that each event is in several of them. Returns their seeds, sorted.
 
     Args:
         found: by seed, what happened in its schedule.
         work: by seed, how many messages its schedule sends and delivers.
         count: how many to choose.
+        least: the events that count.
     """
 
     def worth(seed: int) -> float:
-        return sum(4.0 ** -times[name] for name in found[seed] if name in LEAST) / sqrt(work[seed])
+        return sum(4.0 ** -times[name] for name in found[seed] if name in least) / sqrt(work[seed])
 
     chosen: list[int] = []
     times = Counter[str]()
     for _ in range(min(count, len(found))):
         best = max((seed for seed in sorted(found) if seed not in chosen), key=worth)
         chosen.append(best)
-        times.update(set(found[best]) & LEAST.keys())
+        times.update(set(found[best]).intersection(least))
     return sorted(chosen)

@@ -26,7 +26,7 @@ from tests.schedules.resets import reset
 from tests.schedules.world import Leash, World
 from tests.virtual_time import loop_time
 
-__all__ = ["run"]
+__all__ = ["deterministic", "run"]
 
 HEALED_WITHIN = 120.0
 """Seconds in which everything has reached every group once nothing is disturbed any more."""
@@ -48,12 +48,12 @@ _EPOCH = 1_700_000_000_000
 
 def run(plan: Plan) -> History:
     """Carry a schedule out, in a loop of its own with a mock clock. The same plan takes the same course."""
-    with _deterministic(plan.seed):
+    with deterministic(plan.seed):
         return trio.run(_Run(plan).everything, clock=MockClock(autojump_threshold=0))
 
 
 @contextmanager
-def _deterministic(seed: int) -> Iterator[None]:
+def deterministic(seed: int) -> Iterator[None]:
     """Have trio choose the order of its tasks by the seed."""
     switches = vars(trio_run)
     before, state = switches["_ALLOW_DETERMINISTIC_SCHEDULING"], trio_run._r.getstate()
@@ -95,7 +95,8 @@ class _Run:
                 async with trio.open_nursery() as self.nursery:
                     await self._live()
                 await trio.sleep(1)
-                left.look(self.history, len(self._were_away()), all_said_goodbye=self._said_goodbye)
+                groups = self.history.groups if self._said_goodbye else ()
+                left.look(self.history.left_over, len(self._were_away()), groups)
         return self.history
 
     async def _live(self) -> None:

@@ -218,7 +218,7 @@ def test_S6_errors_are_those_of_the_trio_surface(namesrv):
 
 
 @pytest.mark.waits("a thread must still be waiting after a moment")
-def test_the_gate_bounds_number_and_bytes():
+def test_S15_the_gate_bounds_number_and_bytes():
     gate = Gate(2, 100)
     gate.enter("one", 60)
     entered = threading.Event()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gc
+import logging
+import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -248,6 +251,32 @@ async def test_a_checker_that_raises_does_not_know(
         assert (asked, got.messages) == (2, [])
         assert f"the checker raised {type(error).__name__}" in caplog.text
         await got.wait_count(1)
+
+
+async def test_what_a_failed_checker_has_held_is_free_without_a_collection(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Large:
+        pass
+
+    held: list[weakref.ref[Large]] = []
+
+    async def check(message: MessageExt) -> LocalTransactionState:
+        large = Large()
+        held.append(weakref.ref(large))
+        raise RuntimeError("no")
+
+    # The records that pytest keeps have the errors, and so what their frames hold.
+    monkeypatch.setattr(logging.getLogger("rocketpy.producer.checks"), "disabled", True)
+    async with world() as w, transactions(w, check, executor=hesitate) as producer:
+        await producer.send_in_transaction(Message("Orders", b"x"))
+        gc.disable()
+        try:
+            await wait_until(lambda: producer.check_statistics().failed)
+            await wait_all_tasks_blocked()
+            assert [each() for each in held] == [None]
+        finally:
+            gc.enable()
 
 
 async def test_a_checker_that_answers_late_is_heard(autojump_clock: MockClock) -> None:

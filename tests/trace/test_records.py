@@ -68,7 +68,7 @@ READ: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_records_are_javas_byte_for_byte_and_read_back(kind: str) -> None:
+def test_Q4_records_are_javas_byte_for_byte_and_read_back(kind: str) -> None:
     (output,) = [said for given, said in java_cases("trace_encode") if given["type"] == kind]
     assert MADE[kind]().encode().hex() == output["dataHex"]
     assert found_by("M1", KEYS).split(" ") == output["keys"]

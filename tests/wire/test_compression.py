@@ -139,6 +139,20 @@ def test_threat_M5_a_bomb_is_stopped_at_the_limit(kind: CompressionType) -> None
     assert peak < (20 if kind is CompressionType.ZSTD else 4) * MIB
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_threat_M5_an_error_does_not_keep_what_was_unpacked(kind: CompressionType) -> None:
+    packed = compress(bytes(8 * MIB), kind, 5)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MessageDecodeError, match="more than the limit") as caught:
+            decompress(packed, compression_flag(kind), limit=4 * MIB)
+        kept, _ = tracemalloc.get_traced_memory()
+        assert caught.value.__traceback__ is not None
+    finally:
+        tracemalloc.stop()
+    assert kept < MIB
+
+
 def test_threat_M5_a_false_content_size_reserves_nothing() -> None:
     packed = bytearray(zstandard.ZstdCompressor(write_content_size=True).compress(bytes(70_000)))
     assert packed[4] >> 6 == 2  # four bytes of content size follow the descriptor

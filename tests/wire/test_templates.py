@@ -12,9 +12,10 @@ from rocketpy.wire.codes import ONEWAY_FLAG, RequestCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.headers.send import SendMessageRequestHeader
+from rocketpy.wire.headers.transaction import EndTransactionRequestHeader
 from rocketpy.wire.limits import WireLimits
 from rocketpy.wire.serialize import decode_command, encode_command
-from rocketpy.wire.templates import PullTemplate, SendTemplate
+from rocketpy.wire.templates import EndTemplate, PullTemplate, SendTemplate
 from tests.wire.strategies import INT32, INT64, TEXT, cut
 
 SEND = SendMessageRequestHeader(
@@ -44,6 +45,18 @@ PULL = PullMessageRequestHeader(
     subscription='a || "b"',
     sub_version=123,
     expression_type="TAG",
+    bname="broker-a",
+)
+
+END = EndTransactionRequestHeader(
+    topic="T%s",
+    producer_group='gr"oup',
+    tran_state_table_offset=99,
+    commit_log_offset=99,
+    commit_or_rollback=8,
+    from_transaction_check=False,
+    msg_id="placeholder",
+    transaction_id="placeholder",
     bname="broker-a",
 )
 
@@ -81,6 +94,29 @@ def test_P7_pull(opaque: int, offset: int, sys_flag: int, commit: int, kind: Ser
     header = attrs.evolve(PULL, queue_offset=offset, sys_flag=sys_flag, commit_offset=commit)
     whole = RemotingCommand(RequestCode.PULL_MESSAGE, header.to_ext(), b"", opaque, serialize_type=kind)
     assert decode_command(cut(template.frame(opaque, offset, sys_flag, commit))) == meaning(whole)
+
+
+@given(INT32, INT64, INT64, st.sampled_from([0, 8, 12]), TEXT, TEXT, st.sampled_from(SerializeType))
+def test_P7_end(
+    opaque: int, offset: int, position: int, state: int, message: str, transaction: str, kind: SerializeType
+) -> None:
+    header = attrs.evolve(
+        END,
+        tran_state_table_offset=offset,
+        commit_log_offset=position,
+        commit_or_rollback=state,
+        msg_id=message,
+        transaction_id=transaction,
+    )
+    whole = RemotingCommand.oneway(RequestCode.END_TRANSACTION, header.to_ext())
+    whole.opaque, whole.serialize_type = opaque, kind
+    assert decode_command(cut(EndTemplate(END, serialize_type=kind).frame(opaque, header))) == meaning(whole)
+
+
+@pytest.mark.parametrize("kind", SerializeType)
+def test_an_end_with_an_id_that_is_no_text_is_refused(kind: SerializeType) -> None:
+    with pytest.raises(LocalProtocolError, match="not valid Unicode"):
+        EndTemplate(END, serialize_type=kind).frame(1, attrs.evolve(END, transaction_id="\ud800"))
 
 
 def test_other_codes_and_inherited_fields() -> None:

@@ -42,6 +42,10 @@ public final class Peer {
                     return Sending.automatic(task, 4096);
                 case "auto-threads-64":
                     return Sending.threads(task, 64);
+                case "transact-one":
+                    return Transacting.threads(task, 1);
+                case "transact-64":
+                    return Transacting.threads(task, 64);
                 case "batch":
                     return Sending.windowed(task, task.getIntValue("batches"), task.getIntValue("batch"));
                 case "consume":

@@ -68,6 +68,7 @@ final class Sending {
             Map<String, Object> answer = meter.get().stop(times.count());
             answer.put("p50_us", times.percentile(0.50) / 1e3);
             answer.put("p99_us", times.percentile(0.99) / 1e3);
+            answer.put("sent", task.getIntValue("queues") + task.getLongValue("warm") + times.count());
             return answer;
         } finally {
             pool.shutdownNow();
@@ -75,7 +76,8 @@ final class Sending {
         }
     }
 
-    private static long share(long messages, int number, int of) {
+    /** What falls to one of so many threads. */
+    static long share(long messages, int number, int of) {
         return messages / of + (number < messages % of ? 1 : 0);
     }
 
@@ -112,7 +114,9 @@ final class Sending {
                 sent += count;
             }
             room.close(window);
-            return meter.stop(sent);
+            Map<String, Object> answer = meter.stop(sent);
+            answer.put("sent", task.getIntValue("queues") + sent);
+            return answer;
         } finally {
             producer.shutdown();
         }
@@ -122,8 +126,10 @@ final class Sending {
     static Map<String, Object> automatic(JSONObject task, int window) throws Exception {
         JSONObject warming = (JSONObject) task.clone();
         warming.put("messages", task.getLongValue("warm"));
-        windowed(warming, window, 1);
-        return windowed(task, window, 1);
+        long warm = (Long) windowed(warming, window, 1).get("sent");
+        Map<String, Object> answer = windowed(task, window, 1);
+        answer.put("sent", warm + (Long) answer.get("sent"));
+        return answer;
     }
 
     private Message message() {

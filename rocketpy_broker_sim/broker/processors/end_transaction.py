@@ -99,7 +99,7 @@ def _read(broker: TransactionView, position: int, *topics: str) -> StoredRecord:
     try:
         data = broker.store.read(position) if position >= 0 else None
         if data is not None:
-            record = stored_record(data)
+            record = stored_record(data, encoded=False)  # the message of its outcome is encoded when it is put
             head, topic = record.head, record.message.topic
             if topic in topics and broker.store.position(topic, head.queue_id, head.queue_offset) == position:
                 return record

@@ -37,8 +37,6 @@ class TransactionMetrics(StoredTable):
     Args:
         storage: where the file is.
 
-    Attributes:
-        data_version: Rises with every change.
     """
 
     file_name = "transactionMetrics"
@@ -46,7 +44,21 @@ class TransactionMetrics(StoredTable):
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage)
         self._metrics: dict[str, _Metric] = {}
-        self.data_version = DataVersion()
+        self._version = DataVersion()
+        self._since = 0
+        """Changes that the version does not count yet."""
+        self._last = 0
+
+    @property
+    def data_version(self) -> DataVersion:
+        """Rises with every change. Made only when it is asked for: there are two changes to each transaction."""
+        if self._since:
+            version = self._version
+            self._version = DataVersion(
+                state_version=version.state_version, timestamp=self._last, counter=version.counter + self._since
+            )
+            self._since = 0
+        return self._version
 
     def add(self, topic: str, change: int) -> None:
         """Change the number of open transactions of a topic by `change`."""
@@ -54,8 +66,8 @@ class TransactionMetrics(StoredTable):
         if metric is None:
             metric = self._metrics[topic] = _Metric()
         metric.count += change
-        metric.time_stamp = wall_ms()
-        self.data_version = self.data_version.next_version()
+        metric.time_stamp = self._last = wall_ms()
+        self._since += 1
         self.changed = True
 
     def counts(self) -> Mapping[str, int]:
@@ -76,4 +88,4 @@ class TransactionMetrics(StoredTable):
         """Take over the file."""
         found = _Metrics.decode(data, limits=FILE_LIMITS)
         self._metrics = dict(found.transaction_count)
-        self.data_version = found.data_version
+        self._version, self._since = found.data_version, 0

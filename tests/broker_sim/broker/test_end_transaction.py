@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -12,10 +12,14 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.seams import wall_clock
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.record import encode_record, head_layout, read_head
+from rocketpy.wire.serialize import encode_command
+from rocketpy_broker_sim.broker.processors.send import SendProcessor
+from rocketpy_broker_sim.broker.tables.transaction_metrics import TransactionMetrics
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from tests.broker_sim.broker.kit import broker_and_client
+from tests.broker_sim.broker.kit import broker_and_client, send_fields
 from tests.broker_sim.broker.transacting import (
     COMMIT,
     DISCARDED,
@@ -404,3 +408,52 @@ async def test_what_was_set_aside_can_be_asked_about_again(autojump_clock: MockC
         assert len(questions(client)) == 2
         assert (await end(client, asked, from_transaction_check=True)).code == 0
         assert [message.properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U1"]
+
+
+async def test_sends_with_ends_between_them_are_put_in_one_go(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[int] = []
+    take = SendProcessor.take
+
+    def counting(self: SendProcessor, connection: Any, requests: Any) -> Any:
+        runs.append(len(requests))
+        return take(self, connection, requests)
+
+    async with broker_and_client() as (broker, client):
+        halves = [await send_half(client, f"U{number}") for number in range(4)]
+        monkeypatch.setattr(SendProcessor, "take", counting)
+        for half in halves:
+            end_oneway(client, half)
+            send = RemotingCommand(RequestCode.SEND_MESSAGE_V2, send_fields("Others"), b"x")
+            send.opaque = client.connection.next_opaque()
+            client.connection.send_frame(encode_command(send))
+        await trio.sleep(1)
+        assert runs == [4]
+        assert [message.queue_offset for message in stored(broker, "Others")] == [0, 1, 2, 3]
+        assert [message.properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U0", "U1", "U2", "U3"]
+
+
+async def test_counts_of_open_transactions_have_a_version_that_rises_with_each(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        metrics = broker.transactions.ledger.metrics
+        before = metrics.data_version
+        halves = [await send_half(client, f"U{number}") for number in range(3)]
+        assert metrics.data_version.counter == before.counter + 3
+        await end(client, halves[0])
+        assert metrics.data_version.counter == before.counter + 4
+        assert metrics.data_version == metrics.data_version
+        assert metrics.data_version.timestamp == metrics._metrics["T"].time_stamp
+        again = TransactionMetrics(MemoryStorage())
+        (content,) = drive(metrics.encode_steps())
+        again.decode(content)
+        assert (again.data_version, again.counts()) == (metrics.data_version, {"T": 2})
+
+
+def drive(steps: Generator[None, None, bytes]) -> list[bytes]:
+    """What a generator returns, alone in a list."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return [stop.value]

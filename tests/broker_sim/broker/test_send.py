@@ -6,7 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.errors import BrokerError
 from rocketpy.message import Message
+from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.batch import BatchItem, encode_batch, encode_batch_items
 from rocketpy.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
@@ -15,8 +17,9 @@ from rocketpy.wire.headers.send import SendMessageRequestHeader, SendMessageResp
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.serialize import encode_command
 from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES
+from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from tests.broker_sim.broker.kit import bodies, broker_and_client, send_fields
+from tests.broker_sim.broker.kit import bodies, broker_and_client, client_of, send_fields, settings
 
 
 async def stored(client, topic: str = "T", queue: int = 0):
@@ -317,3 +320,30 @@ async def test_sends_of_one_chunk_are_written_together(autojump_clock: MockClock
                 nursery.start_soon(client.send)
         assert broker.store.max_offset("T", 0) == 51
         assert len([path for path in writes if path.startswith("commitlog")]) < 10
+
+
+class Guard:
+    """A hook that refuses what has a certain tag, and takes notes of the answers."""
+
+    def __init__(self) -> None:
+        self.answered: list[int] = []
+
+    def before_request(self, address: str, command: RemotingCommand) -> None:
+        if "TAGS\x01unwanted" in command.ext_fields.get("i", ""):
+            raise BrokerError.for_code(ResponseCode.NO_PERMISSION, "not this tag")
+
+    def after_answer(self, address: str, command: RemotingCommand, answer: RemotingCommand | None) -> None:
+        if command.code == RequestCode.SEND_MESSAGE_V2 and answer is not None:
+            self.answered.append(answer.code)
+
+
+async def test_K5_a_hook_may_refuse_a_send_and_hears_of_the_others(autojump_clock: MockClock) -> None:
+    guard, network = Guard(), MemoryNetwork()
+    opened = open_broker(settings(), network=network, storage=MemoryStorage(), hooks=[guard])
+    async with opened as broker, client_of(network, broker.address) as client:
+        assert (await client.send(body=b"1")).code == 0
+        refused = await client.send(body=b"2", properties="TAGS\x01unwanted\x02")
+        assert (refused.code, refused.remark) == (ResponseCode.NO_PERMISSION, "not this tag")
+        assert (await client.send(body=b"3", properties="TAGS\x01wanted\x02")).code == 0
+        assert [each.body for each in await stored(client)] == [b"1", b"3"]
+    assert guard.answered == [0, 0]
