@@ -85,6 +85,13 @@ def test_I16_after_a_restart_it_is_due_by_the_wall_clock(message: Timed) -> None
     assert timed(message, got(51.0), restarts=(AWAY,), faults=[AWAY_FAULT]) == {"I16"}
 
 
+def test_I16_a_try_that_was_given_up_may_come_later_and_find_another_clock() -> None:
+    later = WallClock([(0.0, EPOCH), (12.5, EPOCH + 3)])
+    unknown = attrs.evolve(MOMENT, send=attrs.evolve(SENT, outcome=Outcome.INFO))
+    assert timed(unknown, got(12.6), clock=later) == timed(MOMENT, got(12.6), got(15.0), clock=later) == set()
+    assert timed(unknown, got(11.9), clock=later) == timed(MOMENT, got(12.6), clock=later) == {"I16"}
+
+
 def test_I16_a_level_does_not_wait_for_longer_than_its_delay_where_the_clock_was_set_back() -> None:
     assert timed(LEVEL, got(14.5), clock=BACK, restarts=(AWAY,)) == set()
     assert timed(DELAY, got(14.5), clock=BACK, restarts=(AWAY,)) == {"I16"}

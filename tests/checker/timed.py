@@ -15,6 +15,8 @@ from tests.checker.history import Outcome, Send, Violation
 
 __all__ = ["Restart", "Timed", "WallClock", "check_timed"]
 
+HELD_UP = 30.0
+"""Seconds by which a try of a send may come to a broker after the producer has given it up."""
 LATE = 1.1
 """Seconds by which a message may be late: one, and a tick of the scheduler."""
 EARLY = 0.002
@@ -76,10 +78,19 @@ class Timed:
     is_unsure: bool = False
     copies: Mapping[str, int] = attrs.field(factory=dict)
 
-    def due(self, broker: str, restarts: Iterable[Restart], clock: WallClock) -> tuple[float, float]:
-        """When it may be delivered by a broker, and when it has to be."""
+    def due(
+        self, broker: str, restarts: Iterable[Restart], clock: WallClock, *, is_known: bool = True
+    ) -> tuple[float, float]:
+        """When it may be delivered by a broker, and when it has to be.
+
+        Args:
+            broker: The broker.
+            restarts: When brokers were away.
+            clock: The wall clock of all.
+            is_known: Whether the broker had stored it when the send ended; otherwise a try may have come later.
+        """
         began, ended = self.send.began, self.send.ended
-        ahead = clock.ahead(began, ended + SOON)
+        ahead = clock.ahead(began, ended + (SOON if is_known else HELD_UP))
         if self.delay is None:
             first, last = max(began, self.deliver_at - max(ahead)), max(ended, self.deliver_at - min(ahead))
             walls = self.deliver_at, self.deliver_at
@@ -111,9 +122,10 @@ def check_timed(
         found.setdefault(each.id, []).append(each)
     for message in timed:
         send, got = message.send, found.get(message.send.id, [])
+        is_known = send.outcome is Outcome.OK and len(got) == 1
         for each in got:
             broker = each.queue[1]
-            first, _ = message.due(broker, restarts, clock)
+            first, _ = message.due(broker, restarts, clock, is_known=is_known)
             if each.began < first - EARLY:
                 yield Violation(
                     "I16", f"{send.id} was due at {first:.3f}, and {broker} delivered it at {each.began:.3f}"

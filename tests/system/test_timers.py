@@ -22,7 +22,7 @@ from rocketpy.errors import (
 from rocketpy.message import Message
 from rocketpy.producer import Producer
 from rocketpy.results import ConsumeResult
-from rocketpy.seams import wall_ms
+from rocketpy.seams import wall_clock, wall_ms
 from rocketpy.wire.recall_handle import RecallHandle
 from tests.system.consuming import Recorder, world
 
@@ -185,3 +185,30 @@ _NO_TIMER: list[dict[str, Any]] = [{}, {"delay_level": 1}, {"delay": 0}]
 
 def _where(w: Any) -> dict[str, Any]:
     return {"namesrv": w.cluster.name_server_addresses, "network": w.cluster.network}
+
+
+# --- a clock that is set -----------------------------------------------------------------------------------
+
+
+async def test_DL5_a_recall_finds_its_message_after_the_clock_was_set_back_and_the_broker_was_restarted(
+    autojump_clock: MockClock,
+) -> None:
+    """The message waits in a slot that is twelve seconds after its time, where an earlier run of the broker put it."""
+    set_back = 0
+
+    async with world() as w:
+        start = wall_ms()
+        with wall_clock(lambda: start - set_back + round(trio.current_time() * 1000)):
+            await w.producer.send(Message("Orders", b"first", delay=1))
+            await trio.sleep(3)
+            set_back = 12_000
+            sent = trio.current_time()
+            recalled, _ = [await w.producer.send(Message("Orders", body, delay=10)) for body in (b"a", b"b")]
+            await trio.sleep(2)
+            await w.cluster.restart_broker(0)
+            assert recalled.recall_handle is not None
+            assert await w.producer.recall("Orders", recalled.recall_handle) == recalled.message_id
+            await w.cluster.wait_messages("Orders", 2)
+            assert 10.0 <= trio.current_time() - sent <= 11.1
+            await trio.sleep(30)
+            assert [message.body for message in w.cluster.messages("Orders")] == [b"first", b"b"]

@@ -53,7 +53,7 @@ class Timers(Subsystem):
         self.timers = TimerStore(storage, config.store, storing.store)
         self.metrics = TimerMetricsTable(storage)
         self._store = storing.store
-        clock = TimerClock(trio.current_time)
+        self._clock = clock = TimerClock(trio.current_time)
         parts = TimerParts(config.store, storing.store, self.timers, OpenSlots(), clock, self.metrics, storing.commit)
         self.service = TimerService(parts, storing.disk.flush_taken, topics.queues_read)
         if self.is_on:
@@ -73,6 +73,7 @@ class Timers(Subsystem):
         if self.is_on:
             self.metrics.load()
             self.timers.load(wall_ms())
+            self._clock.restore(self.timers.shifts)
 
     def give_back(self) -> None:
         """Close the files."""

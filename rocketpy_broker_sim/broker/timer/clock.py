@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rocketpy.seams import wall_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 __all__ = ["INSTANT_MS", "TimerClock"]
 
@@ -38,8 +38,16 @@ class TimerClock:
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
+        self._earlier: tuple[int, ...] = ()
         self._marks: list[tuple[int, float]] = []  # from this position of the log on, wall clock less monotonic clock
         self._most = 0.0
+
+    def restore(self, shifts: Iterable[int]) -> None:
+        """Take over the shifts of earlier runs, before anything else: messages of theirs still are in such slots.
+
+        Slots are read by a clock that is ahead by the largest of them, as they were when the messages were put there.
+        """
+        self._earlier = tuple(shifts)
 
     def elapsed(self) -> float:
         """The monotonic clock, ms."""
@@ -50,7 +58,7 @@ class TimerClock:
         ahead = wall_ms() - self.elapsed()
         if not self._marks:
             self._marks.append((-1, ahead - _LESS_MS))
-            self._most = ahead
+            self._most = ahead + max(self._earlier, default=0)
         self._most = max(self._most, ahead)
         return ahead
 
@@ -77,8 +85,12 @@ class TimerClock:
         return moment - self._marks[max(0, index - 1)][1]
 
     def shifts(self) -> list[int]:
-        """The distinct distances by which the wall clock was ever behind the clock of slots, ms; without small ones."""
-        return sorted({round(self._most - ahead) for _, ahead in self._marks if self._most - ahead > 2 * TOLERANCE_MS})
+        """The distinct distances by which the wall clock was ever behind the clock of slots, ms; without small ones.
+
+        Those of earlier runs are among them, as long as messages of these runs may be there.
+        """
+        found = {round(self._most - ahead) for _, ahead in self._marks if self._most - ahead > 2 * TOLERANCE_MS}
+        return sorted(found.union(self._earlier))
 
     def read_time(self, due: float) -> float:
         """The time by which slots are read when the monotonic clock is at `due`."""

@@ -155,7 +155,7 @@ class TimerService:
         """
         timers, metrics = self._parts.timers, self._parts.metrics
         async with self._flushing:
-            what = timers.prepare(self._parts.clock.now_ms())
+            what = timers.prepare(self._parts.clock.now_ms(), self._parts.clock.shifts())
             counts = metrics.encode() if metrics.changed else None
             metrics.changed = False
             try:

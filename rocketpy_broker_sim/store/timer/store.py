@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.timer import TimerCheckpoint
 from rocketpy_broker_sim.store.disk.failure import store_error
-from rocketpy_broker_sim.store.timer.checkpoint import write_timer_checkpoint
+from rocketpy_broker_sim.store.timer.checkpoint import read_timer_shifts, write_timer_checkpoint
 from rocketpy_broker_sim.store.timer.log import FOLDER, TimerLog
 from rocketpy_broker_sim.store.timer.recovery import TimerRecovery
 from rocketpy_broker_sim.store.timer.units import DELETE, NOWHERE, PLAIN, UNIT_SIZE, Slot, TimerUnit
@@ -59,11 +59,13 @@ class TimerFlush(NamedTuple):
         checkpoint: The progress of the timer, once the disk has all of the flush.
         end: The end of the log that belongs to it.
         slots: The slots that the file of the wheel lacks.
+        shifts: How far messages may be from the slots of their times, ms.
     """
 
     checkpoint: TimerCheckpoint
     end: int
     slots: Mapping[int, bytes]
+    shifts: Sequence[int] = ()
 
 
 class TimerStore:
@@ -82,6 +84,7 @@ class TimerStore:
         checkpoint: The checkpoint that the disk has.
         queue_offset: The first message of the timer's queue that was not taken yet.
         is_stale: Whether the checkpoint is behind the state in memory.
+        shifts: How far messages of earlier runs may be from the slots of their times, ms.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class TimerStore:
         self.checkpoint = TimerCheckpoint()
         self.queue_offset = 0
         self.is_stale = False
+        self.shifts: list[int] = []
         self._from = 0  # no tick before it is read again
 
     # --- opening and closing
@@ -112,6 +116,7 @@ class TimerStore:
         recovery = TimerRecovery(self._storage, self.wheel, self.log, self._messages, self.precision)
         try:
             found = recovery.run(now_ms)
+            self.shifts = [] if self.wheel.oldest() is None else read_timer_shifts(self._storage)
         except OSError as exc:
             raise store_error(exc, "opening the timer", self._storage.describe(FOLDER)) from exc
         self.checkpoint, self.queue_offset, self._from = found
@@ -275,8 +280,13 @@ class TimerStore:
 
     # --- the disk
 
-    def prepare(self, now_ms: float) -> TimerFlush:
-        """Determine the content of the next `flush`. The disk must have the messages up to now before that."""
+    def prepare(self, now_ms: float, shifts: Sequence[int] = ()) -> TimerFlush:
+        """Determine the content of the next `flush`. The disk must have the messages up to now before that.
+
+        Args:
+            now_ms: The time by which slots are read.
+            shifts: How far messages may be from the slots of their times, ms.
+        """
         before, read = self.checkpoint, self.read_ms(now_ms)
         version = before.data_version
         if (read, self.queue_offset) != (before.last_read_time_ms, before.last_timer_queue_offset):
@@ -289,7 +299,7 @@ class TimerStore:
             data_version=version,
         )
         self.is_stale = False
-        return TimerFlush(checkpoint, self.log.end, self.wheel.take_changes())
+        return TimerFlush(checkpoint, self.log.end, self.wheel.take_changes(), shifts)
 
     def flush(self, what: TimerFlush) -> None:
         """Return when the disk has the log, then the wheel, then the checkpoint. For a thread.
@@ -300,7 +310,7 @@ class TimerStore:
         try:
             self.log.flush(what.end)
             self.wheel.write(what.slots)
-            write_timer_checkpoint(self._storage, what.checkpoint)
+            write_timer_checkpoint(self._storage, what.checkpoint, what.shifts)
         except OSError as exc:
             raise store_error(exc, "flushing the timer", self._storage.describe(FOLDER)) from exc
         self.checkpoint = what.checkpoint

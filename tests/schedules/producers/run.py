@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -122,14 +122,17 @@ class _Run:
     @asynccontextmanager
     async def _consuming(self) -> AsyncIterator[None]:
         where = {"namesrv": self.cluster.name_server_addresses, "network": self.network}
-        async with Producer("answers", **where) as answers:
-            first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        async with AsyncExitStack() as stack:
             readers = PushConsumer("readers", consume_from_where=first, **where)
             readers.subscribe(TOPIC, self._listener(TOPIC))
-            answerers = PushConsumer("answerers", consume_from_where=first, **where)
-            answerers.subscribe(QUESTIONS, self._listener(QUESTIONS, answers))
-            async with readers, answerers:
-                yield
+            await stack.enter_async_context(readers)
+            if any(team.kind == "asking" for team in self.plan.teams):
+                answers = await stack.enter_async_context(Producer("answers", **where))
+                answerers = PushConsumer("answerers", consume_from_where=first, **where)
+                answerers.subscribe(QUESTIONS, self._listener(QUESTIONS, answers))
+                await stack.enter_async_context(answerers)
+            yield
 
     def _listener(self, topic: str, answers: Producer | None = None) -> Callable[[MessageExt], Awaitable[None]]:
         group = self.history.groups[topic]
