@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
     from rocketpy.consumer.lock_refusals import LockStatus
     from rocketpy.consumer.offset_storage import OffsetStorage
-    from rocketpy.consumer.rates import TopicRates
+    from rocketpy.consumer.rates import BrokerPulls, TopicRates
     from rocketpy.consumer.replay import replay_dead_letters
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
     from rocketpy.consumer.strategies import (
@@ -122,6 +122,7 @@ __all__ = [
     "AllocateRequest",
     "BrokerError",
     "BrokerFault",
+    "BrokerPulls",
     "BrokerSends",
     "BrokerUnreachableError",
     "ChecksStatistics",
@@ -248,7 +249,7 @@ _HOMES = {
     "rocketpy.consumer.replay": ("replay_dead_letters",),
     "rocketpy.consumer.lite.status": ("LitePullConsumerStatistics", "LitePullConsumerStatus"),
     "rocketpy.consumer.lock_refusals": ("LockStatus",),
-    "rocketpy.consumer.rates": ("TopicRates",),
+    "rocketpy.consumer.rates": ("BrokerPulls", "TopicRates"),
     "rocketpy.consumer.status": ("PushConsumerStatistics", "PushConsumerStatus", "QueueStatus"),
     "rocketpy.consumer.local_file_offset_store": ("LocalFileOffsetStore",),
     "rocketpy.consumer.offset_storage": ("OffsetStorage",),

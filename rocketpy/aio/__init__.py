@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
     from rocketpy.consumer.lock_refusals import LockStatus
     from rocketpy.consumer.offset_storage import OffsetStorage
-    from rocketpy.consumer.rates import TopicRates
+    from rocketpy.consumer.rates import BrokerPulls, TopicRates
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
     from rocketpy.consumer.strategies import (
         AllocateAveragely,
@@ -75,6 +75,7 @@ __all__ = [
     "AllocateMachineRoomNearby",
     "AllocateRequest",
     "BrokerFault",
+    "BrokerPulls",
     "BrokerSends",
     "ChecksStatistics",
     "ClientConfig",

@@ -233,7 +233,8 @@ class QueuePuller:
             if asked_for.dropped or (self._is_unwanted and result.status is not PullStatus.OFFSET_ILLEGAL):
                 return
             if result.messages:
-                self._parts.rates.note_pull(self.queue.topic, len(result.messages), trio.current_time() - started)
+                took, queue = trio.current_time() - started, self.queue
+                self._parts.rates.note_pull(queue.topic, queue.broker_name, len(result.messages), took)
             self._take(result, subscription)
         except MessageDecodeError as error:
             if self._is_unwanted or asked_for.dropped:

@@ -1,4 +1,4 @@
-"""Rates: how much a consumer pulls and consumes of each topic, and how long it takes. Pure.
+"""Rates: how much a consumer pulls and consumes of each topic and from each broker, and how long it takes. Pure.
 
 Messages are counted in the trio thread, once for each batch and not one by one; any thread may read. Plays the part of
 ConsumerStatsManager.
@@ -6,7 +6,8 @@ ConsumerStatsManager.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
@@ -14,10 +15,15 @@ from rocketpy.histogram import Histogram, Latency, latency_of
 from rocketpy.rates import Rate
 from rocketpy.wire.bodies.running import ConsumeStatus
 
-__all__ = ["ConsumerRates", "TopicRates"]
+if TYPE_CHECKING:
+    from rocketpy.consumer.process_queue import Held
+
+__all__ = ["BrokerPulls", "ConsumerRates", "TopicRates"]
+
+T = TypeVar("T")
 
 MOST_TOPICS = 1024
-"""How many topics are remembered; the oldest is forgotten first."""
+"""How many topics are remembered, and how many brokers; the oldest is forgotten first."""
 
 
 @attrs.frozen(kw_only=True)
@@ -56,6 +62,23 @@ class TopicRates:
         )
 
 
+@attrs.frozen(kw_only=True)
+class BrokerPulls:
+    """What a consumer has from one broker."""
+
+    queues: int = 0
+    """Its queues that the consumer has."""
+    held: int = 0
+    """Messages pulled from it and not done yet; in a lite pull consumer, not handed out yet."""
+    held_bytes: int = 0
+    pulled: int = 0
+    """Messages pulled since the consumer started, without those that were filtered here."""
+    pulled_per_second: float = 0.0
+    """The same, over the last minute."""
+    latency: Latency = attrs.Factory(Latency)
+    """How long pulls that returned messages took in the last minute, the time that the broker held them included."""
+
+
 class _Topic:
     __slots__ = ("called", "consumed", "failed", "listener", "pull_times", "pulled")
 
@@ -64,8 +87,15 @@ class _Topic:
         self.listener = Histogram()
 
 
+class _Broker:
+    __slots__ = ("latency", "messages", "pulled")
+
+    def __init__(self, now: float) -> None:
+        self.messages, self.pulled, self.latency = 0, Rate(now), Histogram()
+
+
 class ConsumerRates:
-    """The rates of one consumer's topics.
+    """The rates of one consumer's topics and brokers.
 
     Args:
         clock: the time of the consumer's loop, in seconds; for any thread.
@@ -74,12 +104,19 @@ class ConsumerRates:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._topics: dict[str, _Topic] = {}
+        self._brokers: dict[str, _Broker] = {}
 
-    def note_pull(self, topic: str, messages: int, seconds: float) -> None:
+    def note_pull(self, topic: str, broker_name: str, messages: int, seconds: float) -> None:
         """Count a pull that returned `messages` messages after `seconds`."""
         found, now = self._topic(topic), self._clock()
         found.pulled.add(now, messages)
         found.pull_times.add(now, seconds)
+        broker = self._brokers.get(broker_name)
+        if broker is None:
+            broker = _one_more(self._brokers, broker_name, _Broker(now))
+        broker.messages += messages
+        broker.pulled.add(now, messages)
+        broker.latency.add_equal(now, seconds, 1)
 
     def note_consumed(self, topic: str, messages: int) -> None:
         """Count messages that listeners consumed successfully."""
@@ -118,10 +155,33 @@ class ConsumerRates:
             in_flight=in_flight,
         )
 
+    def brokers(self, held: Iterable[tuple[str, Held]]) -> dict[str, BrokerPulls]:
+        """The figures of all brokers by name, of which these queues are held now. For any thread."""
+        now, pulled = self._clock(), self._brokers.copy()
+        queues: dict[str, list[Held]] = {}
+        for name, queue in held:
+            queues.setdefault(name, []).append(queue)
+        found = {}
+        for name in sorted({*queues, *pulled}):
+            broker, own = pulled.get(name) or _Broker(now), queues.get(name, [])
+            found[name] = BrokerPulls(
+                queues=len(own),
+                held=sum(each.messages for each in own),
+                held_bytes=sum(each.size for each in own),
+                pulled=broker.messages,
+                pulled_per_second=broker.pulled.minute(now).per_second,
+                latency=broker.latency.latency(now),
+            )
+        return found
+
     def _topic(self, topic: str) -> _Topic:
         found = self._topics.get(topic)
-        if found is None:
-            while len(self._topics) >= MOST_TOPICS:
-                del self._topics[next(iter(self._topics))]
-            found = self._topics[topic] = _Topic(self._clock())
-        return found
+        return _one_more(self._topics, topic, _Topic(self._clock())) if found is None else found
+
+
+def _one_more(table: dict[str, T], name: str, made: T) -> T:
+    """Remember one more, and forget the oldest where there are too many."""
+    while len(table) >= MOST_TOPICS:
+        del table[next(iter(table))]
+    table[name] = made
+    return made

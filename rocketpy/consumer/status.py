@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from rocketpy.consumer.lock_refusals import LockStatus
-from rocketpy.consumer.rates import TopicRates
+from rocketpy.consumer.rates import BrokerPulls, TopicRates
 from rocketpy.errors import RocketMQError, ServiceCrashedError
 from rocketpy.histogram import Latency
 from rocketpy.message import MessageQueue
@@ -113,6 +113,8 @@ class PushConsumerStatistics:
     topics: Mapping[str, TopicRates]
     """Recent figures for each subscribed topic. Retried messages count for the retry topic, but the time that listeners
     take for them counts for their own topic."""
+    brokers: Mapping[str, BrokerPulls]
+    """What it has from each broker, by name."""
 
 
 def queue_status(puller: QueuePuller, now: float, listener_since: float | None) -> QueueStatus:
@@ -136,7 +138,8 @@ def queue_status(puller: QueuePuller, now: float, listener_since: float | None) 
 def statistics(running: RunningConsumer, duplicates: int, topics: Iterable[str]) -> PushConsumerStatistics:
     """Make the statistics. For any thread."""
     pulled, consumed, in_flight = running.parts.counters, running.consume.counters, running.consume.in_flight()
-    held = [puller.process_queue.look() for puller in running.assignment]
+    looked = [(puller.queue.broker_name, puller.process_queue.look()) for puller in running.assignment]
+    held = [each for _, each in looked]
     rates = {topic: running.rates.of(topic, in_flight[topic]) for topic in topics}
     return PushConsumerStatistics(
         rebalances=running.rebalance.rounds,
@@ -161,4 +164,5 @@ def statistics(running: RunningConsumer, duplicates: int, topics: Iterable[str])
         failed_per_second=sum(each.failed_per_second for each in rates.values()),
         listener=running.rates.listener(),
         topics=rates,
+        brokers=running.rates.brokers(looked),
     )

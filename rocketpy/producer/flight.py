@@ -19,6 +19,7 @@ from rocketpy.errors import (
     ConfigError,
     LocalProtocolError,
     MessageIllegalError,
+    RocketMQError,
     SendManyError,
 )
 from rocketpy.message import PropertyName
@@ -257,7 +258,9 @@ def _is_for_content(error: BaseException) -> bool:
 def _failure(frame: Frame, cause: BaseException, sent: int) -> SendManyError:
     first, last = frame.positions[0], frame.positions[-1]
     keys = _keys(frame.messages[0])
-    error = SendManyError(str(cause), first=first, last=last, count=len(frame), keys=keys, sent=sent)
+    # What a hook or an iterable of the user's raises may say nothing by itself.
+    reason = str(cause) if isinstance(cause, RocketMQError) else repr(cause)
+    error = SendManyError(reason, first=first, last=last, count=len(frame), keys=keys, sent=sent)
     error.__cause__ = cause
     return error
 

@@ -78,7 +78,7 @@ def encoded(value: object, by: Serializer) -> bytes:
         raise SerializationError(f"the serializer {by.name!r} failed to write the value: {_said(exc)}") from exc
     if not isinstance(body, bytes | bytearray) or not body:
         found = "no bytes" if isinstance(body, bytes | bytearray) else f"an object of type {type(body).__name__}"
-        raise SerializationError(f"the serializer {by.name!r} made {found} of the value: a body has at least one byte")
+        raise SerializationError(f"the serializer {by.name!r} made {found} of the value: a body is bytes, at least one")
     return bytes(body)
 
 

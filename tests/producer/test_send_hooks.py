@@ -210,6 +210,13 @@ async def test_nothing_that_is_forbidden_is_sent_in_any_way(autojump_clock, open
     assert set(hooks.names) == {"check"}
 
 
+async def test_a_hook_that_raises_without_a_word_is_named_by_its_error(autojump_clock, opened):
+    hooks = Hooks(check=ZeroDivisionError())
+    async with opened(SendBroker(), **hooks.settings) as (producer, _):
+        with pytest.raises(Exception, match=r"could not be sent: ZeroDivisionError\(\)$"):
+            await producer.send_many([message()])
+
+
 async def test_ctrl_c_in_a_hook_ends_the_send(autojump_clock, opened):
     hooks, broker = Hooks(before=KeyboardInterrupt()), SendBroker()
     async with opened(broker, **hooks.settings) as (producer, _):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from rocketpy.consumer.rates import TopicRates
+from rocketpy.consumer.rates import BrokerPulls, TopicRates
 from rocketpy.consumer.status import QueueStatus, queue_status
 from rocketpy.errors import RocketMQError, ServiceCrashedError
 from rocketpy.message import MessageQueue
@@ -70,12 +70,15 @@ class LitePullConsumerStatistics:
     """Messages handed out, over the last minute."""
     topics: Mapping[str, TopicRates]
     """Recent figures for each topic."""
+    brokers: Mapping[str, BrokerPulls]
+    """What it has from each broker, by name."""
 
 
 def statistics(running: RunningLitePull, topics: Iterable[str]) -> LitePullConsumerStatistics:
     """Make the statistics. For any thread."""
     pulled, handed_out, in_flight = running.parts.counters, running.cache.counters, running.cache.in_flight()
-    held = [puller.process_queue.look() for puller in running.assignment]
+    looked = [(puller.queue.broker_name, puller.process_queue.look()) for puller in running.assignment]
+    held = [each for _, each in looked]
     rates = {topic: running.rates.of(topic, in_flight[topic]) for topic in topics}
     return LitePullConsumerStatistics(
         rebalances=running.rebalance.rounds,
@@ -92,6 +95,7 @@ def statistics(running: RunningLitePull, topics: Iterable[str]) -> LitePullConsu
         pulled_per_second=sum(each.pulled_per_second for each in rates.values()),
         consumed_per_second=sum(each.consumed_per_second for each in rates.values()),
         topics=rates,
+        brokers=running.rates.brokers(looked),
     )
 
 
