@@ -91,7 +91,7 @@ class Producer(Lifetime[TrioProducer]):
         return self._inner.is_open
 
     def statistics(self) -> ProducerStatistics:
-        """The figures of its sends. See `rocketpy.Producer.statistics`."""
+        """Return the statistics of the sends. See `rocketpy.Producer.statistics`."""
         inner = self._inner
         return inner.statistics_with(self._direct.under_way + len(self._gate) + inner.under_way_inside)
 
@@ -310,7 +310,7 @@ class Producer(Lifetime[TrioProducer]):
         selector: QueueSelector | None = None,
         arg: Any = None,
     ) -> None:
-        """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
+        """Send a message without asking for an answer. See `rocketpy.Producer.send_oneway`."""
         self._check_process()
         outside, config = self._direct.outside, self._inner.config
         outgoing = outside.prepare(message)
@@ -331,7 +331,7 @@ class Producer(Lifetime[TrioProducer]):
         return self._direct.send(outgoing, terms)
 
     def batches(self, messages: Iterable[Message], *, max_size: int | None = None) -> list[list[Message]]:
-        """Split messages of one topic into batches that `send_batch` takes. See `rocketpy.Producer.batches`."""
+        """Split messages of one topic into batches for `send_batch`. See `rocketpy.Producer.batches`."""
         return self._inner.batches(messages, max_size=max_size)
 
     def send_many(
