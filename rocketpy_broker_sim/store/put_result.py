@@ -97,7 +97,7 @@ class IncomingMessage:
 
 
 class MessageRun(NamedTuple):
-    """Messages of one sender for the queues of one topic, column by column; with no delay and of no transaction.
+    """Messages of one sender for the queues of one topic, column by column; with no delay level.
 
     Attributes:
         properties: What is stored of the properties of each message.
