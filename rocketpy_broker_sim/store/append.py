@@ -115,7 +115,7 @@ class MessageWriter:
         found = {queue_id: self._queues.find((run.topic, queue_id)) for queue_id in set(run.queue_ids)}
         queues = {queue_id: queue for queue_id, queue in found.items() if queue is not None and not queue.is_schedule}
         sys_flag = _with_host_bits(run)
-        if len(queues) < len(found) or not queues or sys_flag & TRANSACTION_MASK:
+        if len(queues) < len(found) or not queues or not is_consumable(sys_flag):
             return None
         topic = queues[run.queue_ids[0]].topic_bytes
         properties = [reserve_crc_property(text) for text in run.properties] if self._with_crc else run.properties
@@ -155,6 +155,7 @@ class MessageWriter:
                 store_timestamp=timestamp,
                 store_host=run.store_host,
                 reconsume_times=run.reconsume_times,
+                prepared=run.prepared,
             )
         except LocalProtocolError:
             return None

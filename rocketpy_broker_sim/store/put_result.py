@@ -101,6 +101,7 @@ class MessageRun(NamedTuple):
 
     Attributes:
         properties: What is stored of the properties of each message.
+        prepared: Positions of the half messages that they were committed from; None when they come from none.
     """
 
     topic: str
@@ -113,6 +114,7 @@ class MessageRun(NamedTuple):
     bodies: Sequence[bytes]
     properties: Sequence[bytes]
     born_timestamps: Sequence[int]
+    prepared: Sequence[int] | None = None
 
 
 class PlacedRun(NamedTuple):

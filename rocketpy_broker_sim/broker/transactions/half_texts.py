@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from rocketpy.message import PropertyName
+from rocketpy.wire.properties import plain_pairs
 
 __all__ = ["HalfTexts"]
 
@@ -49,26 +50,10 @@ class HalfTexts:
         """
         stored = []
         for text, queue_id in zip(texts, queue_ids, strict=True):
-            found = _pairs(text)
+            found = plain_pairs(text)
             if found is None or found.get(_PREPARED) != b"true" or _UNIQUE_KEY not in found:
                 return None
             if not self._watched.isdisjoint(found):
                 return None
             stored.append(text + added + _ADDED % (found[_UNIQUE_KEY], topic, queue_id))
         return stored
-
-
-def _pairs(text: bytes) -> dict[bytes, bytes] | None:
-    """The properties of a text; None unless it is what `encode_properties` makes of them."""
-    pieces = text[:-1].split(b"\x02")
-    try:
-        found = dict(map(_split, pieces))
-    except ValueError:
-        return None
-    return found if len(found) == len(pieces) and b"" not in found and b"" not in found.values() else None
-
-
-def _split(piece: bytes) -> tuple[bytes, bytes]:
-    """Name and value; raises ValueError where there are more or fewer parts."""
-    name, value = piece.split(b"\x01")
-    return name, value
