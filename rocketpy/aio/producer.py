@@ -170,7 +170,7 @@ class Producer(Lifetime[TrioProducer]):
         seconds: float,
         retries: int,
     ) -> Terms:
-        """The terms of a send whose queue the caller chooses; the selector is asked here."""
+        """The terms of a send whose queue the caller chooses; calls the selector."""
         message = outgoing.message
         choice = choice_of(message, queue, selector, arg)
         terms = self._direct.outside.terms(outgoing, choice, seconds, retries)
@@ -186,7 +186,7 @@ class Producer(Lifetime[TrioProducer]):
         arg: Any,
         seconds: float,
     ) -> MessageQueue | None:
-        """The queue that the caller chooses, None for any; the selector is asked here."""
+        """The queue that the caller chooses, None for any; calls the selector."""
         choice = choice_of(message, queue, selector, arg)
         if choice is None or isinstance(choice, Fixed):
             return None if choice is None else choice.queue
@@ -246,7 +246,7 @@ class Producer(Lifetime[TrioProducer]):
     ) -> SendManyResult:
         """Send any number of messages in frames, and wait until all are stored. See `rocketpy.Producer.send_many`.
 
-        The messages are taken and `on_failure` is called in the loop of the caller.
+        The messages are read, and `on_failure` is called, in the loop of the caller.
         """
         bridge = self._bridge
         bridge.check()

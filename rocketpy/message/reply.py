@@ -62,8 +62,8 @@ def create_reply_message(
     missing = [name for name in wanted if not request.properties.get(name)]
     if missing:
         raise ConfigError(
-            f"{request!r} is not a request, because it has no property {', '.join(missing)}: it was sent with send, not "
-            "with request, or was stored by a broker older than 4.6"
+            f"{request!r} is not a request, because it has no property {', '.join(missing)}: it was sent with send, "
+            "not with request, or was stored by a broker older than 4.6"
         )
     cluster, correlation_id, client_id = [request.properties[name] for name in wanted]
     reply = Reply(reply_topic(cluster), body, value=value, tags=tags, keys=keys, properties=properties)
