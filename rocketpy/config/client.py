@@ -33,6 +33,10 @@ def parse_addresses(value: str | Iterable[str] | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(format_address(*parse_address(part)) for part in stripped if part))
 
 
+def _namesrv(value: str | Iterable[str] | None) -> tuple[str, ...]:
+    return parse_addresses(os.environ.get("NAMESRV_ADDR") if value is None else value)
+
+
 def _texts(value: object) -> list[str]:
     parts = list(value) if isinstance(value, Iterable) else []
     texts = [part for part in parts if isinstance(part, str)]
@@ -83,10 +87,8 @@ def _with_advice(unknown: Iterable[str], known: Iterable[str]) -> str:
 class ClientConfig:
     """How a client finds brokers and keeps in touch with them."""
 
-    namesrv: tuple[str, ...] = attrs.field(
-        factory=lambda: os.environ.get("NAMESRV_ADDR"), converter=parse_addresses, metadata={"java": "namesrvAddr"}
-    )
-    """Name servers: "a:9876;b:9876" or a list. Default: the environment variable NAMESRV_ADDR."""
+    namesrv: tuple[str, ...] = attrs.field(default=None, converter=_namesrv, metadata={"java": "namesrvAddr"})
+    """Name servers: "a:9876;b:9876" or a list. Default, also for None: the environment variable NAMESRV_ADDR."""
     client_ip: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "clientIP"})
     """Address of this host in the client id. Default: the address from which this host reaches others."""
     instance_name: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "instanceName"})
@@ -164,6 +166,8 @@ class ClientConfig:
         known = {field.name for field in attrs.fields(cls)}
         if unknown := set(fields) - known:
             raise ConfigError(f"{cls.__name__} has no setting {_with_advice(unknown, known)}")
+        if fields.get("namesrv", ()) is None:
+            del fields["namesrv"]  # an option that was not given, as from a command line
         base = {} if config is None else attrs.asdict(config, recurse=False)
         values = {name: value for name, value in base.items() if name in known} | fields
         if missing := {field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING} - set(values):

@@ -149,7 +149,15 @@ def test_name_servers_without_a_host_or_port_are_refused(given: object) -> None:
 def test_the_environment_names_the_name_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "c:9876;d:9876")
     assert ClientConfig().namesrv == ("c:9876", "d:9876")
+    assert ClientConfig(namesrv=None).namesrv == ("c:9876", "d:9876")
     assert ClientConfig(namesrv="a:1").namesrv == ("a:1",)
+    assert ClientConfig(namesrv="").namesrv == ()
+
+
+def test_name_servers_of_none_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "c:9876")
+    assert ProducerConfig.of(None, group="g", namesrv=None).namesrv == ("c:9876",)
+    assert ProducerConfig.of(ClientConfig(namesrv="a:1"), group="g", namesrv=None).namesrv == ("a:1",)
 
 
 @pytest.mark.parametrize(
