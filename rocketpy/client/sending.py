@@ -55,11 +55,19 @@ _SEND_OK, _PLAIN = SendStatus.SEND_OK, SendKind.PLAIN
 _SHARDING_KEY: Final = PropertyName.SHARDING_KEY
 
 
+def _time_before_it_opens() -> float:
+    """The time of the trio loop that runs here, or zero: statistics may be asked for on any thread."""
+    try:
+        return trio.current_time()
+    except RuntimeError:
+        return 0.0
+
+
 class SendCore:
     """What the tries of a producer share: templates, the round robin, what is held against brokers, whose turn it is.
 
     Attributes:
-        clock: trio's, which other threads may read as well once `open` has taken it.
+        clock: trio's, which other threads may read as well once `open` has taken it; before, they read zero.
         order: whose turn it is to send for a sharding key.
         times: which brokers can deliver at a time.
         meter: counts what becomes of sends.
@@ -73,7 +81,7 @@ class SendCore:
     def __init__(self, client: MQClientInstance, config: ProducerConfig) -> None:
         self.client = client
         self.config = config
-        self.clock: Callable[[], float] = trio.current_time
+        self.clock: Callable[[], float] = _time_before_it_opens
         self.fault = MQFaultStrategy(
             self._now,
             enabled=config.send_latency_enable,

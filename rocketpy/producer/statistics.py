@@ -62,7 +62,7 @@ class Observed:
     """`statistics` of another surface, which knows more; weak, so that a producer that is forgotten can be reported."""
 
     def statistics(self) -> ProducerStatistics:
-        """Return the statistics of the sends. From any thread, and in every state."""
+        """Return the statistics of the sends. From any thread, and in every state: zeros before it is started."""
         return self.statistics_with(self._under_way)
 
     def statistics_with(self, under_way: int) -> ProducerStatistics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 
 import pytest
@@ -10,8 +11,11 @@ import trio
 from rocketpy.client.meter import GATHERED, MOST_CELLS, Cell, SendMeter
 from rocketpy.errors import BrokerError, RequestTimeoutError, RouteNotFoundError, SendError
 from rocketpy.message import Message
+from rocketpy.results import LocalTransactionState
 from rocketpy.wire.codes import RequestCode
 from tests.producer.brokers import SendBroker
+
+SURFACES = ["rocketpy", "rocketpy.sync", "rocketpy.aio"]
 
 
 def message(**fields):
@@ -150,6 +154,19 @@ async def test_what_a_client_has_open_and_knows(autojump_clock, opened):
         assert found.peers[broker.address].sent_bytes > 0
         assert found.peers[broker.address].received_bytes > 0
     assert producer.client.statistics().connections == 0
+
+
+# --- in every state --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["Producer", "TransactionProducer"])
+@pytest.mark.parametrize("surface", SURFACES)
+def test_a_producer_that_was_not_started_has_zeros(surface, role):
+    checker = {"checker": lambda message: LocalTransactionState.COMMIT} if role == "TransactionProducer" else {}
+    producer = getattr(importlib.import_module(surface), role)("g", namesrv="a:1", **checker)
+    found = producer.statistics()
+    assert (found.sent, found.in_flight, found.latency.count, found.sent_per_second) == (0, 0, 0, 0.0)
+    assert (found.brokers, found.topics, found.faults.brokers) == ({}, {}, {})
 
 
 # --- the counters themselves -----------------------------------------------------------------------------
