@@ -26,6 +26,7 @@ __all__ = [
     "Check",
     "by_name",
     "consume_timestamp",
+    "flag",
     "folder_or_none",
     "function_or_none",
     "group_name",
@@ -75,6 +76,12 @@ def whole(low: int, high: int = 2**31 - 1, *, off: int | None = None) -> Check:
             raise ConfigError(f"{field.name} must be between {low} and {high}{switch}, not {value!r:.100}")
 
     return check
+
+
+def flag(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    """True or False; text such as "false", as from the environment, would count as true."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{field.name} must be True or False, not {value!r:.100}")
 
 
 def member(kind: type[Any]) -> Check:

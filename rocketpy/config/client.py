@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from rocketpy.config.checks import no_separator, seconds
+from rocketpy.config.checks import flag, no_separator, seconds
 from rocketpy.errors import ConfigError
 from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.hosts import format_address, parse_address
@@ -96,7 +96,7 @@ class ClientConfig:
     contains the process id, the time and a random number, and is unique by itself."""
     unit_name: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "unitName"})
     """Last part of the client id, in an installation of several units."""
-    unit_mode: bool = attrs.field(default=False, metadata={"java": "unitMode"})
+    unit_mode: bool = attrs.field(default=False, validator=flag, metadata={"java": "unitMode"})
     """Whether sends and heartbeats carry the flag of an installation of several units. Brokers mark the topics that
     they create for such clients."""
     address_map: dict[str, str] = attrs.field(factory=dict, converter=_address_map, hash=False, metadata={"java": None})

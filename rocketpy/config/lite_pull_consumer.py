@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rocketpy.config.checks import member, seconds, whole
+from rocketpy.config.checks import flag, seconds, whole
 from rocketpy.config.pull_consumer import check_patience
 from rocketpy.config.sharing import SharingConfig
 
@@ -15,7 +15,7 @@ __all__ = ["LitePullConsumerConfig"]
 class LitePullConsumerConfig(SharingConfig):
     """The settings of a lite pull consumer: how it pulls ahead, and when it commits."""
 
-    auto_commit: bool = attrs.field(default=True, validator=member(bool), metadata={"java": "autoCommit"})
+    auto_commit: bool = attrs.field(default=True, validator=flag, metadata={"java": "autoCommit"})
     """Whether to commit, every `auto_commit_interval`, everything handed out before the last poll."""
     auto_commit_interval: float = attrs.field(
         default=5.0, validator=seconds(0.01, 3600), metadata={"java": "autoCommitIntervalMillis", "scale": 1000}

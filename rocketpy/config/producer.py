@@ -8,8 +8,8 @@ import attrs
 
 from rocketpy.config.checks import (
     MIB,
+    flag,
     group_name,
-    member,
     plain_function_or_none,
     seconds,
     serializer_of,
@@ -106,7 +106,7 @@ class ProducerConfig(TracedConfig):
     )
     """How often `send_soon` tries again after the first time."""
     retry_another_broker_when_not_store_ok: bool = attrs.field(
-        default=False, metadata={"java": "retryAnotherBrokerWhenNotStoreOK"}
+        default=False, validator=flag, metadata={"java": "retryAnotherBrokerWhenNotStoreOK"}
     )
     """Whether a message that was stored, but not yet flushed or copied, is sent again. It may then arrive twice."""
     retry_response_codes: frozenset[int] = attrs.field(
@@ -159,18 +159,14 @@ class ProducerConfig(TracedConfig):
     )
     """Bytes of message bodies that wait to be sent or acknowledged, at which further sends wait. Used only with
     `linger`."""
-    send_latency_enable: bool = attrs.field(
-        default=False, validator=member(bool), metadata={"java": "sendLatencyEnable"}
-    )
+    send_latency_enable: bool = attrs.field(default=False, validator=flag, metadata={"java": "sendLatencyEnable"})
     """Whether the producer avoids brokers for a while after they were slow or failed."""
     latency_table: LatencyTable = attrs.field(
         default=LatencyTable.RELEASE_4, converter=latency_table_of, metadata={"java": None}
     )
     """For how long a broker is avoided: "4.x" or "5.x" for the table of those releases, or a `LatencyTable` of your
     own. (In Java setLatencyMax and setNotAvailableDuration.) Used only with `send_latency_enable`."""
-    start_detector_enable: bool = attrs.field(
-        default=False, validator=member(bool), metadata={"java": "startDetectorEnable"}
-    )
+    start_detector_enable: bool = attrs.field(default=False, validator=flag, metadata={"java": "startDetectorEnable"})
     """Whether the producer keeps trying to reach brokers that could not be reached, and uses them again as soon as they
     answer. Used only with `send_latency_enable`."""
     detect_interval: float = attrs.field(

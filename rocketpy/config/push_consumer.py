@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from rocketpy.config.checks import (
+    flag,
     function_or_none,
     one_or_none,
     seconds,
@@ -72,10 +73,10 @@ class PushConsumerConfig(SharingConfig):
     )
     """Seconds (minutes in Java) that a listener may take; then its message is sent back. With `orderly` it is only
     logged."""
-    orderly: bool = attrs.field(default=False, metadata={"java": None})
+    orderly: bool = attrs.field(default=False, validator=flag, metadata={"java": None})
     """Whether to consume each queue in order, a message only once the previous one is done. In Java the listener
     decides."""
-    auto_commit: bool = attrs.field(default=True, metadata={"java": None})
+    auto_commit: bool = attrs.field(default=True, validator=flag, metadata={"java": None})
     """With `orderly`: whether success commits. If not, only `ConsumeResult.COMMIT` does."""
     suspend_current_queue_time: float = attrs.field(
         default=1.0, validator=seconds(0.01, 30), metadata={"java": "suspendCurrentQueueTimeMillis", "scale": 1000}
@@ -107,7 +108,9 @@ class PushConsumerConfig(SharingConfig):
         default=0.0, validator=seconds(0, 65.535), metadata={"java": "pullInterval", "scale": 1000}
     )
     """Seconds to wait between an answer and the next pull of a queue."""
-    post_subscription_when_pull: bool = attrs.field(default=False, metadata={"java": "postSubscriptionWhenPull"})
+    post_subscription_when_pull: bool = attrs.field(
+        default=False, validator=flag, metadata={"java": "postSubscriptionWhenPull"}
+    )
     """Whether every pull carries the subscription, for brokers that do not know it from heartbeats."""
     broker_suspend_max_time: float = attrs.field(
         default=15.0, validator=seconds(0, 600), metadata={"java": "BROKER_SUSPEND_MAX_TIME_MILLIS", "scale": 1000}
@@ -134,9 +137,6 @@ class PushConsumerConfig(SharingConfig):
 
     def __attrs_post_init__(self) -> None:
         """Check fields that depend on each other."""
-        for name in ("orderly", "auto_commit"):
-            if not isinstance(getattr(self, name), bool):
-                raise ConfigError(f"{name} must be True or False, not {getattr(self, name)!r:.100}")
         if not (self.auto_commit or self.orderly):
             raise ConfigError("auto_commit=False is for consuming in order: set orderly=True too, or leave it out")
         if self.lock_interval >= self.lock_max_live_time:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from rocketpy.config.checks import topic_name, whole
+from rocketpy.config.checks import flag, topic_name, whole
 from rocketpy.config.observed import ObservedConfig
 
 __all__ = ["TracedConfig"]
@@ -14,7 +14,7 @@ __all__ = ["TracedConfig"]
 class TracedConfig(ObservedConfig):
     """Whether messages are traced, and where the records go."""
 
-    enable_msg_trace: bool = attrs.field(default=False, metadata={"java": "enableTrace"})
+    enable_msg_trace: bool = attrs.field(default=False, validator=flag, metadata={"java": "enableTrace"})
     """Whether to record, on `trace_topic`, who sent and who consumed each message, when, and whether that succeeded.
     `mqadmin queryMsgTraceById` shows the records."""
     trace_topic: str = attrs.field(default="RMQ_SYS_TRACE_TOPIC", validator=topic_name, metadata={"java": "traceTopic"})

@@ -78,7 +78,7 @@ class Message(Valued):
         self.topic = topic if type(topic) is str and topic else _checked_topic(topic)
         self.body = body if type(body) is bytes and body and value is NO_VALUE else self._take(body, value)
         self.flag = 0
-        wire: dict[str, str] = {_WAIT: "true" if wait_store_ok else "false"}
+        wire: dict[str, str] = {_WAIT: "true" if wait_store_ok is True else _checked_flag(wait_store_ok)}
         self.properties = wire
         if properties:
             _put_user_properties(wire, properties)
@@ -126,6 +126,12 @@ def _checked_body(body: object) -> bytes:
     if not len(body):
         raise ConfigError("the body is empty: RocketMQ refuses messages without a body")
     return bytes(body)
+
+
+def _checked_flag(wait_store_ok: object) -> str:
+    if not isinstance(wait_store_ok, bool):
+        raise ConfigError(f"wait_store_ok must be True or False, not {wait_store_ok!r:.100}")
+    return "true" if wait_store_ok else "false"
 
 
 def _checked_text(what: str, text: object) -> str:

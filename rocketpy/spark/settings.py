@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from rocketpy.config import ProducerConfig
-from rocketpy.config.checks import MIB, one_of, whole
+from rocketpy.config.checks import MIB, flag, one_of, whole
 from rocketpy.config.java import advice
 from rocketpy.errors import ConfigError
 from rocketpy.spark.rows import RowMapping
@@ -78,11 +78,6 @@ def _shown(config: ProducerConfig) -> str:
     return f"<group {config.group} at {';'.join(config.namesrv)}>"
 
 
-def _flag(_: object, field: attrs.Attribute[Any], value: object) -> None:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{field.name} must be True or False, not {value!r:.100}")
-
-
 def _name(_: object, field: attrs.Attribute[Any], value: object) -> None:
     if value is not None and (not isinstance(value, str) or not value.strip() or not value.isprintable()):
         raise ConfigError(f"{field.name} must be printable text that is not empty, not {value!r:.100}")
@@ -102,7 +97,7 @@ class SinkConfig:
     """Whether a row that cannot become a message fails the task, or is passed over and counted."""
     failed_sends: str = attrs.field(default="fail", validator=one_of("fail", "count"))
     """Whether messages that cannot be sent fail the task, or are given up and counted."""
-    provenance: bool = attrs.field(default=False, validator=_flag)
+    provenance: bool = attrs.field(default=False, validator=flag)
     """Whether messages say which row of which job they are, for consumers that drop duplicates."""
     job_id: str | None = attrs.field(default=None, validator=_name)
     """Stands for the id of the application, or of the streaming query, in that."""

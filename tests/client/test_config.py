@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import pkgutil
+from collections.abc import Iterator
 
 import attrs
 import pytest
 
+import rocketpy.config
 from rocketpy.config import ClientConfig, LatencyTable, ProducerConfig, PushConsumerConfig
+from rocketpy.config.observed import ObservedConfig
+from rocketpy.config.tracing import TracedConfig
 from rocketpy.consumer.strategies import AllocateAveragely
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
@@ -187,8 +193,8 @@ def test_name_servers_of_none_are_left_out(monkeypatch: pytest.MonkeyPatch) -> N
         ("retry_response_codes", "12", "must be a list of numbers"),
         ("retry_response_codes", [None], "must be a list of numbers"),
         ("latency_table", "6.x", "4.x"),
-        ("send_latency_enable", "false", "must be a bool"),
-        ("start_detector_enable", 1, "must be a bool"),
+        ("send_latency_enable", "false", "must be True or False, not 'false'"),
+        ("start_detector_enable", 1, "must be True or False, not 1"),
         ("detect_interval", 2000, "not in milliseconds"),
         ("detect_interval", 0, "between 0.01"),
         ("detect_timeout", 2000, "not in milliseconds"),
@@ -317,3 +323,26 @@ def test_an_enumeration_may_be_given_by_the_name_of_its_member():
     for wrong in ("broadcasting", 1, None):
         with pytest.raises(ConfigError, match=r"must be a MessageModel, not .*: BROADCASTING, CLUSTERING"):
             PushConsumerConfig(group="g", message_model=wrong)
+
+
+def _configs(base: type[ClientConfig] = ClientConfig) -> Iterator[type[ClientConfig]]:
+    yield base
+    for each in base.__subclasses__():
+        yield from _configs(each)
+
+
+def test_every_setting_that_is_a_flag_takes_true_and_false_only() -> None:
+    """Text such as "false", which comes from an environment or a command line, would count as true."""
+    for module in pkgutil.iter_modules(rocketpy.config.__path__):
+        importlib.import_module(f"rocketpy.config.{module.name}")
+    tried = set()
+    for config in _configs():
+        needed = {} if config in (ClientConfig, ObservedConfig, TracedConfig) else {"group": "g"}
+        for field in attrs.fields(config):
+            if "bool" not in str(field.type):
+                continue
+            tried.add(field.name)
+            for wrong in ("false", "no", 1, 0, None):
+                with pytest.raises(ConfigError, match=f"^{field.name} must be True or False, not {wrong!r}$"):
+                    config(**needed, **{field.name: wrong})
+    assert tried >= {"unit_mode", "enable_msg_trace", "send_latency_enable", "orderly", "auto_commit"}

@@ -88,6 +88,12 @@ def test_a_topic_is_text(topic: Any) -> None:
         Message(topic, b"x")
 
 
+@pytest.mark.parametrize("wrong", ["no", "false", 0, None])
+def test_wait_store_ok_is_true_or_false(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=f"wait_store_ok must be True or False, not {wrong!r}"):
+        Message("T", b"x", wait_store_ok=wrong)
+
+
 @given(user_properties())
 def test_P16_user_properties_are_kept(properties: dict[str, str]) -> None:
     kept = Message("T", b"x", properties=properties).properties
