@@ -1,7 +1,8 @@
 """Send hooks: the user's functions around each try of a send. One may forbid the try, one is called before, one after.
 
-They are called in the thread or loop of the sender, or in a background thread of rocketpy, as for retries and for
-answers to `send_soon`. So they must be fast, and must not block. Plays the part of CheckForbiddenHook, SendMessageHook
+On trio, they are called in the loop. On the other surfaces, they are called in a background thread of rocketpy for the
+first sends to a broker, for retries and for answers to `send_soon`, and otherwise in the thread of the sender. So they
+must be fast, must not block, and must not rely on the sender's context. Plays the part of CheckForbiddenHook, SendMessageHook
 and their contexts.
 """
 

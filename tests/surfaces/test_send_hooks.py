@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from collections import Counter
+from contextvars import ContextVar
 
 import pytest
 import trio
@@ -102,6 +103,24 @@ def test_every_way_to_send_calls_them_and_is_told_of_a_refusal(surface, tracing,
     assert hooks.before == hooks.after == {b"%s %d" % (name, turn): 1 for name in names for turn in range(3)}
     if surface.name == "blocking" and linger is None:
         assert threading.get_ident() in hooks.threads
+
+
+def test_the_first_send_calls_hooks_in_the_background_without_the_context_of_the_sender(surface, tracing):
+    request, found = ContextVar("request", default=None), []
+
+    def before(context):
+        found.append((threading.current_thread().name, request.get()))
+
+    async def main():
+        async with entered(
+            surface.module.Producer("pg", namesrv=tracing.name_server_addresses, before_send=before)
+        ) as producer:
+            request.set(7)
+            await call(producer.send(Message("Orders", b"first")))
+
+    surface.run(main)
+    here = threading.current_thread().name
+    assert found == ([(here, 7)] if surface.name == "trio" else [("rocketpy-hooks", None)])
 
 
 def test_a_hook_that_waits_for_its_own_producer_is_refused_and_harms_nobody(surface, tracing):
