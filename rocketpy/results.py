@@ -85,7 +85,8 @@ class TransactionSendResult:
     local_state: LocalTransactionState
     """The state of the local transaction. If it did not reach the broker, the broker checks the transaction."""
     error: Exception | None = None
-    """The exception that the executor raised, if any; then the state is UNKNOWN."""
+    """The exception that the executor raised, or a ConfigError if it returned anything but a state; then the state is
+    UNKNOWN."""
 
     @property
     def message_id(self) -> str:

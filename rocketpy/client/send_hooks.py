@@ -2,8 +2,8 @@
 
 On trio, they are called in the loop. On the other surfaces, they are called in a background thread of rocketpy for the
 first sends to a broker, for retries and for answers to `send_soon`, and otherwise in the thread of the sender. So they
-must be fast, must not block, and must not rely on the sender's context. Plays the part of CheckForbiddenHook, SendMessageHook
-and their contexts.
+must be fast, must not block, and must not rely on the sender's context. Plays the part of CheckForbiddenHook,
+SendMessageHook and their contexts.
 """
 
 from __future__ import annotations

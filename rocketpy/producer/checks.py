@@ -160,8 +160,8 @@ class Checks:
                 "group %s: the state of the transaction %s stays UNKNOWN: %s",
                 self._config.group,
                 message.message_id,
-                outcome.problem,
-                exc_info=outcome.error,
+                outcome.line,
+                exc_info=outcome.raised,
             )
             # The traceback of the error refers to this frame: such a cycle would live until the next full collection.
             outcome = outcome._replace(error=None)

@@ -45,6 +45,7 @@ Checker: TypeAlias = "Callable[[MessageExt], State | Awaitable[State]]"
 
 AsyncCaller: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...]], Awaitable[Any]]
 """Calls an async function of the user's in the loop for such code, given the function and its arguments."""
+_STATES = "return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN"
 EXECUTOR = "executor"
 """The name of an executor in errors and logs."""
 
@@ -54,13 +55,23 @@ class Outcome(NamedTuple):
 
     Attributes:
         state: the state that the function returned; UNKNOWN if it raised, or returned anything else.
-        error: the exception that it raised.
+        error: the exception that it raised, or a ConfigError if it returned anything else.
         problem: why the state is not what the function returned, for logs and for the broker; None if it is.
     """
 
     state: LocalTransactionState
     error: BaseException | None = None
     problem: str | None = None
+
+    @property
+    def line(self) -> str | None:
+        """The problem for logs, with what to do about it. An error that was raised says that itself."""
+        return self.problem if self.raised is not None else f"{self.problem}: {_STATES}"
+
+    @property
+    def raised(self) -> BaseException | None:
+        """The exception that the function raised, for its traceback; None if it returned."""
+        return self.error if self.error is not None and self.error.__traceback__ is not None else None
 
 
 NOT_OK = Outcome(LocalTransactionState.ROLLBACK)
@@ -98,7 +109,7 @@ def judged(what: str, returned: object) -> Outcome:
     if isinstance(returned, LocalTransactionState):
         return Outcome(returned)
     problem = f"the {what} returned {type(returned).__name__}, which is not a LocalTransactionState"
-    return Outcome(LocalTransactionState.UNKNOWN, None, problem)
+    return Outcome(LocalTransactionState.UNKNOWN, ConfigError(f"{problem}: {_STATES}"), problem)
 
 
 def raised(what: str, error: BaseException) -> Outcome:

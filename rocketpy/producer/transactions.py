@@ -198,7 +198,8 @@ class TransactionProducer(Producer):
             timeout: seconds for sending the half message, `send_timeout` when None. The executor has no time limit.
 
         Returns:
-            The state that was sent to the broker. If the executor raised, it is UNKNOWN, and the result has the error.
+            The state that was sent to the broker. If the executor raised, or returned anything but a
+            `LocalTransactionState`, it is UNKNOWN, and the result has the error.
 
         Raises:
             ConfigError: the message cannot be sent as it is, or there is no executor; nothing was sent.
@@ -240,8 +241,8 @@ class TransactionProducer(Producer):
                 "group %s: the state of the transaction %s is UNKNOWN: %s",
                 self.config.group,
                 transaction_id,
-                outcome.problem,
-                exc_info=error,
+                outcome.line,
+                exc_info=outcome.raised,
             )
         try:
             broker_name, address = self._core.target(sent.queue)

@@ -103,6 +103,9 @@ def test_where_executors_run(surface, cluster, namesrv, topic, kind):
         assert all((thread is here) == (surface.name == "blocking") for _, thread, _ in places.seen)
 
 
+NO_STATE = ", which is not a LocalTransactionState: return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN"
+
+
 def test_what_executors_say(surface, cluster, namesrv, topic):
     failure = ValueError("no")
 
@@ -117,7 +120,7 @@ def test_what_executors_say(surface, cluster, namesrv, topic):
             said = []
             for arg in (COMMIT, ROLLBACK, UNKNOWN, failure, "COMMIT", None):
                 result = await call(producer.send_in_transaction(Message(topic, b"x"), arg=arg))
-                said.append((result.local_state, result.error))
+                said.append((result.local_state, result.error if arg is failure else str(result.error)))
             with pytest.raises(ConfigError, match="must take the message and arg"):
                 await call(producer.send_in_transaction(Message(topic, b"x"), lambda message: COMMIT))
             with pytest.raises(ConfigError, match="cannot have delay_level"):
@@ -125,12 +128,12 @@ def test_what_executors_say(surface, cluster, namesrv, topic):
             return said
 
     assert surface.run(main) == [
-        (COMMIT, None),
-        (ROLLBACK, None),
-        (UNKNOWN, None),
+        (COMMIT, "None"),
+        (ROLLBACK, "None"),
+        (UNKNOWN, "None"),
         (UNKNOWN, failure),
-        (UNKNOWN, None),
-        (UNKNOWN, None),
+        (UNKNOWN, f"the executor returned str{NO_STATE}"),
+        (UNKNOWN, f"the executor returned NoneType{NO_STATE}"),
     ]
     cluster.wait_messages(topic, 1)
     assert bodies(cluster, topic) == [b"x"]

@@ -168,6 +168,9 @@ async def test_an_executor_that_raises_leaves_the_state_unknown(
         assert await open_halves(w) == 0
 
 
+ADVICE = "return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN"
+
+
 @pytest.mark.parametrize("nonsense", [None, True, "COMMIT", 8, SendStatus.SEND_OK])
 async def test_what_is_no_state_never_commits(
     autojump_clock: MockClock, nonsense: object, caplog: pytest.LogCaptureFixture
@@ -177,11 +180,17 @@ async def test_what_is_no_state_never_commits(
         consumer.subscribe("Orders", got)
         await consumer.wait_assigned(10)
         result = await producer.send_in_transaction(Message("Orders", b"x"), book.execute)
-        assert (result.local_state, result.error) == (UNKNOWN, None)
+        assert result.local_state is UNKNOWN
+        assert isinstance(result.error, ConfigError)
+        says = f"the executor returned {type(nonsense).__name__}, which is not a LocalTransactionState: {ADVICE}"
+        assert str(result.error) == says
         await trio.sleep(100)
         assert book.checked == [result.transaction_id] * 3
         assert got.messages == []
-        assert "which is not a LocalTransactionState" in caplog.text
+        lines = [record.getMessage() for record in caplog.records]
+        assert any(line.endswith(says) for line in lines)
+        assert any("the checker returned" in line and line.endswith(ADVICE) for line in lines)
+        assert all(record.exc_info is None for record in caplog.records)  # nothing was raised: no traceback
         assert producer.check_statistics().failed == 3
 
 
