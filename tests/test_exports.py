@@ -7,6 +7,7 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -361,6 +362,18 @@ def other_members(cls: str) -> Iterator[str]:
         there = public(surface, cls) - only
         yield from (f"{surface} {cls} lacks {name}" for name in sorted(trio - there))
         yield from (f"{surface} {cls}.{name} is not on trio" for name in sorted(there - trio))
+
+
+def test_the_page_about_the_surfaces_names_what_differs() -> None:
+    page = (Path(__file__).parents[1] / "docs/tutorial/three-surfaces.md").read_text()
+    rows = page.partition("## What differs")[2].partition("##")[0].splitlines()
+    columns = [[cell.strip() for cell in row.split("|")[2:5]] for row in rows if row.startswith("|")]
+    blocking, trio, asyncio = ("\n".join(column) for column in zip(*columns, strict=True))
+    named = re.compile(r"(\w+)(?:\(\))?`").findall
+    assert set(named(blocking)) >= BLOCKING_ONLY
+    assert set(named(asyncio)) >= ASYNCIO_ONLY
+    assert not set(named(trio)) & (BLOCKING_ONLY | ASYNCIO_ONLY)
+    assert not set(named(asyncio)) & (BLOCKING_ONLY - ASYNCIO_ONLY)
 
 
 def other_parameters(surface: str, cls: str, method: str) -> Iterator[str]:
