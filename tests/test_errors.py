@@ -18,6 +18,7 @@ from rocketpy.errors import (
     RowError,
     SendAttempt,
     SendError,
+    rounded,
 )
 from tests.rules import listed
 
@@ -109,3 +110,8 @@ def test_the_error_of_a_row_says_which_row_it_is() -> None:
 def test_the_error_of_a_row_shows_few_keys_and_little_of_each() -> None:
     error = RowError("no", row=1, partition=0, keys=["a\nb", "x" * 1_000, "c", "d"])
     assert str(error) == f"row 1 of partition 0 (keys 'a\\nb', '{'x' * 80}', 'c', ...): no"
+
+
+def test_the_seconds_of_a_timeout_are_rounded() -> None:
+    given = (2.99996, 0.0012, 99.996, 299.996, 3000.0, 1e300, float("inf"))
+    assert [rounded(each) for each in given] == ["3", "0.0012", "100", "300", "3000", "1e+300", "inf"]

@@ -26,6 +26,7 @@ from rocketpy.errors import (
     TopicNotExistError,
     TopicNotFoundError,
     TopicNotWritableError,
+    rounded,
 )
 from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.route import MASTER_ID, TopicRouteData
@@ -275,8 +276,8 @@ class RouteTable:
         """The error for a lookup whose time was up before a name server answered."""
         asked = self._name_servers.current
         return NameServerUnreachableError(
-            f"no name server has answered about the topic {topic} within {timeout:g} s (asked last: {asked}); check "
-            "that this is the address of a name server (port 9876 as a rule), and allow more time if it is slow",
+            f"no name server has answered about the topic {topic} within {rounded(timeout)} s (asked last: {asked}); "
+            "check that this is the address of a name server (port 9876 as a rule), and allow more time if it is slow",
             topic=topic,
             tried=(asked,),
         )

@@ -16,7 +16,7 @@ from rocketpy.client.outgoing import Outgoing
 from rocketpy.client.retries import NotStoredOkError, SendKind, Then
 from rocketpy.client.sending import Choice, RequestConnection, SendCore, Try
 from rocketpy.client.verdict import verdict
-from rocketpy.errors import BrokerError, RequestTimeoutError, RocketMQError, SendAttempt, unsent
+from rocketpy.errors import BrokerError, RequestTimeoutError, RocketMQError, SendAttempt, rounded, unsent
 from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -263,5 +263,5 @@ class Sending:
         """What to tell when there was no try at all."""
         if self.core.client.routes.publish_info(self.outgoing.topic) is None:
             return self.core.client.routes.too_late(self.outgoing.topic, self.timeout)
-        text = f"no broker of {self.outgoing.topic} could be reached within {self.timeout:g} s: nothing was sent"
+        text = f"no broker of {self.outgoing.topic} could be reached within {rounded(self.timeout)} s: nothing was sent"
         return unsent(RequestTimeoutError(text, timeout=self.timeout))

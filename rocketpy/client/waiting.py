@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.errors import RequestTimeoutError, unsent
+from rocketpy.errors import RequestTimeoutError, rounded, unsent
 from rocketpy.remoting.timers import Alarm
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def too_late_for(key: Key, timeout: float) -> RequestTimeoutError:
     return unsent(
         RequestTimeoutError(
             f"the sends to {key[0]} with the sharding key {key[1]!r:.100} before this one did not end within "
-            f"{timeout:g} s: nothing was sent",
+            f"{rounded(timeout)} s: nothing was sent",
             timeout=timeout,
         )
     )

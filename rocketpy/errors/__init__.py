@@ -43,6 +43,7 @@ from rocketpy.errors.broker import (
     TopicNotExistError,
 )
 from rocketpy.errors.root import RocketMQError
+from rocketpy.errors.root import rounded as rounded  # for rocketpy itself
 from rocketpy.errors.root import unsent as unsent  # for rocketpy itself
 from rocketpy.logs import printable
 

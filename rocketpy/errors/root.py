@@ -50,6 +50,11 @@ def unsent(error: ErrorType) -> ErrorType:
     return error
 
 
+def rounded(seconds: float) -> str:
+    """Seconds for the text of an error: what was left of a timeout, 2.99996, is 3."""
+    return f"{seconds:.3g}" if seconds < 100 else f"{round(seconds, 0):g}"
+
+
 def _restored(kind: type[RocketMQError], args: tuple[object, ...], facts: dict[str, Any]) -> RocketMQError:
     error = kind.__new__(kind)
     error.args = args

@@ -61,6 +61,8 @@ class OpenTelemetry:
         Raises:
             ConfigError: the object is none of these, was instrumented before, or has listeners already.
         """
+        if isinstance(role, type):
+            raise ConfigError(f"give an object, not the class {role.__name__}: instrument({role.__name__}(...))")
         if getattr(role, _MARK, False):
             raise ConfigError(f"{role!r} is instrumented already: instrument each producer or consumer once")
         made = self._spans_of(role)

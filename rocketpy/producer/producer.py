@@ -32,6 +32,7 @@ from rocketpy.producer.requesting import Requesting
 from rocketpy.producer.splitting import Splitting
 from rocketpy.producer.statistics import Observed
 from rocketpy.services import open_services
+from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
@@ -454,8 +455,10 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
 
         Raises:
             RouteNotFoundError: there are none; the subclass says why.
+            ConfigError: this is no topic.
         """
         self._lifecycle.check_here()
+        check_topic(topic)
         info = await self.client.routes.ensure(topic, timeout=self.checked_timeout(timeout))
         return info.queues
 

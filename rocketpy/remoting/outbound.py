@@ -20,6 +20,7 @@ from rocketpy.errors import (
     RequestTimeoutError,
     RocketMQError,
     TooManyRequestsError,
+    rounded,
     unsent,
 )
 from rocketpy.remoting.in_flight import Done, InFlight
@@ -97,7 +98,7 @@ class Outbound(ABC):
         try:
             reply = await self.exchange(command.opaque, frame, trio.current_time() + timeout)
         except RequestTimeoutError as exc:
-            text = f"{command}, allowed {timeout:g} s: {exc}"
+            text = f"{command}, allowed {rounded(timeout)} s: {exc}"
             raise RequestTimeoutError(text, address=self.address, timeout=timeout) from None
         answer = self.decode_answer(reply)
         for hook in self.hooks:

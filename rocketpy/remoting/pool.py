@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from rocketpy.errors import ClientClosedError, ConnectError, RequestTimeoutError, unsent
+from rocketpy.errors import ClientClosedError, ConnectError, RequestTimeoutError, rounded, unsent
 from rocketpy.logs import counted, get_logger
 from rocketpy.remoting.backoff import FullJitter
 from rocketpy.remoting.connection import Connection
@@ -154,7 +154,7 @@ class ConnectionPool:
         peer = self._peer(address)
         with trio.move_on_after(timeout):
             return await self._dialled(peer, trio.current_time() + timeout)
-        text = f"no connection to {address} within {timeout:g} s: nothing was sent"
+        text = f"no connection to {address} within {rounded(timeout)} s: nothing was sent"
         raise unsent(RequestTimeoutError(text, address=address, timeout=timeout))
 
     @property

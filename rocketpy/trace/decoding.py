@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from rocketpy.errors import MessageDecodeError
+from rocketpy.errors import ConfigError, MessageDecodeError
 from rocketpy.results import LocalTransactionState
 from rocketpy.trace.records import FIELD, RECORD, STATES, ContextCode, MessageType
 
@@ -68,7 +68,10 @@ def decode_traces(body: bytes) -> list[TraceRecord]:
 
     Raises:
         MessageDecodeError: the body is not made of trace records.
+        ConfigError: this is no body.
     """
+    if not isinstance(body, bytes | bytearray):
+        raise ConfigError(f"decode_traces takes bytes, the body of a message (message.body), not {body!r:.100}")
     try:
         text = body.decode()
     except UnicodeDecodeError as exc:

@@ -309,6 +309,8 @@ async def test_queues_and_topics_that_are_not_there(autojump_clock, opened):
         assert [queue.queue_id for queue in await producer.queues("T")] == [0, 1, 2, 3]
         with pytest.raises(RocketMQError):
             await producer.queues("unknown")
+        with pytest.raises(ConfigError, match="topic"):
+            await producer.queues(None)
         for topic, queues in (("bad name", 4), ("SCHEDULE_TOPIC_XXXX", 4), ("New", 0), ("New", 70_000)):
             with pytest.raises(ConfigError):
                 await producer.create_topic(topic, queues=queues)

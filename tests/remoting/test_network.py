@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import socket
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +40,7 @@ async def test_a_taken_port_and_a_dead_one_are_os_errors(network: Network) -> No
     with pytest.raises(OSError, match=r"taken|in use"):
         await network.listen(host, port)
     await listener.aclose()
-    with pytest.raises(OSError, match=r"nobody|all attempts"):
+    with pytest.raises(OSError, match=r"nobody|all attempts to connect to 127.0.0.1:\d+ failed: connection refused$"):
         await network.open_stream(host, port)
     with pytest.raises(trio.ClosedResourceError):
         await listener.accept()
@@ -199,3 +201,29 @@ async def test_a_listener_that_closes_as_a_connection_comes_is_closed_and_no_mor
         monkeypatch.setattr(trio.lowlevel, "wait_readable", closes)
         with pytest.raises(trio.ClosedResourceError):
             await listener.accept()
+
+
+@pytest.mark.parametrize(
+    ("causes", "says"),
+    [
+        ([errno.ECONNREFUSED, errno.ECONNREFUSED], f"failed: {os.strerror(errno.ECONNREFUSED).lower()}"),
+        ([errno.ECONNREFUSED, errno.ENETUNREACH], "failed"),
+    ],
+    ids=["one", "two"],
+)
+async def test_the_cause_is_named_where_all_attempts_have_the_same(
+    causes: list[int], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def resolve(*_: object, **__: object) -> list[tuple[object, ...]]:
+        await trio.lowlevel.checkpoint()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", cause) for cause in causes]
+
+    async def connect_to(target: tuple[Any, ...]) -> object:
+        await trio.lowlevel.checkpoint()
+        raise OSError(target[-1], f"Error connecting to an address: {os.strerror(target[-1])}")
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
+    monkeypatch.setattr(tcp, "_connect_to", connect_to)
+    with pytest.raises(OSError, match="all attempts") as caught:
+        await tcp.connect("host", 1)
+    assert str(caught.value) == f"all attempts to connect to host:1 {says}"

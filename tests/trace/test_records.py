@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketpy.errors import MessageDecodeError
+from rocketpy.errors import ConfigError, MessageDecodeError
+from rocketpy.message import Message
 from rocketpy.results import LocalTransactionState
 from rocketpy.trace import TraceRecord, decode_traces
 from rocketpy.trace.records import (
@@ -106,3 +107,9 @@ def joined(lines: list[tuple[str, list[str]]]) -> bytes:
 def test_anything_else_raises_only_what_is_declared(body: bytes) -> None:
     with suppress(MessageDecodeError):
         decode_traces(body)
+
+
+@pytest.mark.parametrize("wrong", ["text", None, Message("T", b"x")], ids=["text", "None", "message"])
+def test_a_trace_is_read_from_the_body_of_a_message(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=r"takes bytes, the body of a message \(message\.body\), not"):
+        decode_traces(wrong)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.client.api.call import call, header_of, request
-from rocketpy.errors import BrokerError, FilterRefusedError, RequestTimeoutError
+from rocketpy.errors import BrokerError, FilterRefusedError, RequestTimeoutError, rounded
 from rocketpy.message import PropertyName
 from rocketpy.results import PullResult, PullStatus
 from rocketpy.wire.bodies.subscription import is_tag_type
@@ -131,7 +131,7 @@ class PullForm:
         try:
             reply = await connection.exchange(opaque, frame, deadline)
         except RequestTimeoutError as exc:
-            text = f"a pull of {self._header.topic}, allowed {timeout:g} s: {exc}"
+            text = f"a pull of {self._header.topic}, allowed {rounded(timeout)} s: {exc}"
             raise RequestTimeoutError(text, address=address, timeout=timeout) from None
         found = scan_pull_answer(reply)
         if found is not None:
