@@ -1,4 +1,4 @@
-"""Many messages in few frames, each batch stored whole or not at all: `python -m examples.batches [NAMESRV TOPIC]`.
+"""Many messages in few frames, each batch stored whole or not at all: `python -m examples.batches [NAMESRV [TOPIC]]`.
 
 Without a name server the program starts a cluster of its own.
 """
@@ -14,7 +14,7 @@ from rocketpy.sync import Message, Producer
 
 def main() -> None:
     """Send a thousand messages, in batches that the broker takes."""
-    namesrv, topic = (sys.argv[1], sys.argv[2]) if len(sys.argv) > 2 else (None, "Cakes")
+    namesrv, topic = sys.argv[1] if len(sys.argv) > 1 else None, sys.argv[2] if len(sys.argv) > 2 else "Cakes"
     with servers(namesrv) as found, Producer("bakery", namesrv=found) as producer:
         producer.create_topic(topic, queues=2)
         cakes = [Message(topic, b"cake " * 2000, keys=[f"C-{number}"]) for number in range(1000)]

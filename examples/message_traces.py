@@ -9,8 +9,8 @@ import sys
 import threading
 
 from examples.servers import servers
-from rocketpy import RocketMQError, SendContext, SendResult
-from rocketpy.sync import Message, MessageExt, Producer, PushConsumer
+from rocketpy import ConsumeFromWhere, RocketMQError, SendContext, SendResult, decode_traces
+from rocketpy.sync import LitePullConsumer, Message, Producer, PushConsumer
 
 
 class NotAllowedError(Exception):
@@ -29,26 +29,28 @@ def note(context: SendContext, outcome: SendResult | RocketMQError | None) -> No
 
 
 def main() -> None:
-    """Send and consume with traces."""
-    with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv:
-        topic = sys.argv[2] if len(sys.argv) > 2 else "Orders"
-        done = threading.Event()
-
-        def listen(message: MessageExt) -> None:
-            print(f"got {message.body.decode()}")
-            done.set()
-
+    """Send and consume with traces, and read the traces."""
+    topic, done = sys.argv[2] if len(sys.argv) > 2 else "Orders", threading.Event()
+    with servers(sys.argv[1] if len(sys.argv) > 1 else None, traces=True) as namesrv:
         with Producer("shop", namesrv=namesrv, enable_msg_trace=True, check_forbidden=check, after_send=note) as shop:
             shop.create_topic(topic)
             consumer = PushConsumer("billing", namesrv=namesrv, enable_msg_trace=True)
-            consumer.subscribe(topic, listen)
+            consumer.subscribe(topic, lambda message: print(f"got {message.body.decode()}") or done.set())
             with consumer:
-                shop.send(Message(topic, b"two cups", keys=["order-17"]))
+                sent = shop.send(Message(topic, b"two cups", keys=["order-17"]))
                 done.wait(10)
             try:
                 shop.send(Message(topic, b"the recipe", tags="internal"))
             except NotAllowedError as error:
                 print(f"refused: {error}")
+        since = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP  # from half an hour ago; closing has sent the traces
+        with LitePullConsumer("audit", namesrv=namesrv, consume_from_where=since) as audit:
+            audit.subscribe("RMQ_SYS_TRACE_TOPIC")
+            found: list[str] = []
+            while len(found) < 3 and (batch := audit.poll(timeout=10)):
+                records = [record for message in batch for record in decode_traces(message.body)]
+                found += [f"{each.kind} by {each.group}" for each in records if each.message_id == sent.message_id]
+            print("traced:", ", ".join(sorted(found)))
 
 
 if __name__ == "__main__":

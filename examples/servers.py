@@ -10,12 +10,15 @@ from rocketpy_broker_sim import BlockingLocalCluster
 
 
 @contextmanager
-def servers(namesrv: str | None) -> Iterator[str]:
-    """Yield these name servers, or those of a cluster that runs in this process during the block."""
+def servers(namesrv: str | None, *, traces: bool = False) -> Iterator[str]:
+    """Yield these name servers, or those of a cluster that runs in this process during the block.
+
+    With `traces`, the cluster has the topic of message traces.
+    """
     if namesrv is not None:
         yield namesrv
         return
-    with BlockingLocalCluster() as cluster:
+    with BlockingLocalCluster(trace_topic_enable=traces) as cluster:
         yield cluster.name_server_addresses
 
 

@@ -1,15 +1,25 @@
 """Write a sale to a database and send a message about it, both or neither: a transaction in blocking code.
 
-python -m examples.transactions
+python -m examples.transactions [NAMESRV [TOPIC]]
+
+Without a name server the program starts a cluster of its own.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import sys
 from contextlib import closing
 
-from rocketpy.sync import LocalTransactionState, Message, MessageExt, TransactionProducer
-from rocketpy_broker_sim import BlockingLocalCluster
+from examples.servers import servers
+from rocketpy.sync import (
+    ConsumeFromWhere,
+    LitePullConsumer,
+    LocalTransactionState,
+    Message,
+    MessageExt,
+    TransactionProducer,
+)
 
 SHOP = "file:shop?mode=memory&cache=shared"
 COMMIT, ROLLBACK = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK
@@ -34,15 +44,23 @@ def look_up(message: MessageExt) -> LocalTransactionState:
 
 def main() -> None:
     """Try to sell two pieces five times, with nine in stock."""
-    with closing(sqlite3.connect(SHOP, uri=True)) as shop, BlockingLocalCluster() as cluster:
+    topic = sys.argv[2] if len(sys.argv) > 2 else "Sales"
+    with closing(sqlite3.connect(SHOP, uri=True)) as shop, servers(sys.argv[1] if len(sys.argv) > 1 else None) as names:
         shop.executescript("CREATE TABLE stock (left); INSERT INTO stock VALUES (9); CREATE TABLE sales (id, amount)")
-        names = cluster.name_server_addresses
+        sold = set()
         with TransactionProducer("shop", checker=look_up, executor=sell, namesrv=names) as producer:
+            producer.create_topic(topic)
             for number in range(5):
-                result = producer.send_in_transaction(Message("Sales", f"sale {number}".encode()), arg=2)
+                result = producer.send_in_transaction(Message(topic, f"sale {number}".encode()), arg=2)
                 print(f"sale {number}: {result.local_state.name}")
-        sold = cluster.wait_messages("Sales", 4)
-        print(f"{len(sold)} messages, {shop.execute('SELECT count(*) FROM sales').fetchone()[0]} sales")
+                sold |= {result.message_id} if result.local_state is COMMIT else set()
+        got = 0
+        since = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP  # half an hour ago
+        with LitePullConsumer("accounts", namesrv=names, consume_from_where=since) as accounts:
+            accounts.subscribe(topic)
+            while got < len(sold) and (batch := accounts.poll(timeout=10)):
+                got += sum(message.message_id in sold for message in batch)
+        print(f"{got} messages, {shop.execute('SELECT count(*) FROM sales').fetchone()[0]} sales")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketpy_broker_sim import BlockingLocalCluster
+
 ROOT = Path(__file__).resolve().parents[2]
 SAID = {
     "transactions": ["sale 3: COMMIT", "sale 4: ROLLBACK", "4 messages, 4 sales"],
@@ -28,3 +30,12 @@ def test_what_it_says(name: str) -> None:
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert [line for line in ran.stdout.splitlines() if line in SAID[name]] == SAID[name]
+
+
+@pytest.mark.waits("starts a Python twice")
+@pytest.mark.parametrize(("name", "topic"), [("transactions", "Sales"), ("batches", "Cakes")])
+def test_a_server_without_a_topic_is_taken(name: str, topic: str) -> None:
+    with BlockingLocalCluster() as cluster:
+        command = [sys.executable, "-m", f"examples.{name}", cluster.name_server_addresses]
+        subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=True)
+        assert len(cluster.messages(topic)) == {"Sales": 4, "Cakes": 1000}[topic]

@@ -72,6 +72,7 @@ PRINTED = {
         "shop -> Orders: SendResult",
         "got two cups",
         "refused: internal messages stay here, and do not go to Orders",
+        "traced: Pub by shop, SubAfter by billing, SubBefore by billing",
     ],
     "workers": ["100 messages are handed out, 71 are committed", "Parcels has 4 queues now"],
 }
