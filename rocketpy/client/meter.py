@@ -45,7 +45,7 @@ class SendFigures:
     sent: int
     """Messages that a broker has acknowledged. Those of a batch count one by one."""
     sent_bytes: int
-    """Bytes of the bodies of these messages as sent: compressed, or as encoded batches."""
+    """Bytes of the bodies of these messages as they were sent, compressed or as encoded batches."""
     one_way: int
     """Messages written by `send_oneway`, which has no acknowledgement."""
     failed: int

@@ -41,7 +41,7 @@ class SendContext:
     queue: MessageQueue
     """The queue to which the message is sent."""
     broker_address: str
-    """The address of the broker, "host:port"."""
+    """The address of the broker, with its port."""
     oneway: bool
     """Whether the send has no answer, as in `send_oneway`."""
     unit_mode: bool
