@@ -107,7 +107,7 @@ def decoded(body: bytes, content_type: str, own: OwnSerializers, what: object) -
     except Exception as exc:
         said = str(exc) if isinstance(exc, SerializationError) else f"the serializer {by.name!r} failed: {_said(exc)}"
         raise SerializationError(
-            f"{what!r} does not hold what its content type '{quote(content_type)}' says, and body has its bytes: {said}"
+            f"the body of {what!r} does not match its content type '{quote(content_type)}'; body has the bytes: {said}"
         ) from exc
 
 
