@@ -153,12 +153,12 @@ class Cell:
 
     @property
     def rates(self) -> tuple[Rate, Rate, Rate, Rate]:
-        """Of messages, bytes, messages that failed, and retries."""
+        """The rates of messages, bytes, messages that failed, and retries."""
         return self._messages, self._bytes, self._failed, self._retries
 
     @property
     def histogram(self) -> Histogram:
-        """Of the seconds that tries took."""
+        """The latencies of tries."""
         return self._histogram
 
 

@@ -105,7 +105,7 @@ class SendCore:
         self.is_open = False
 
     def trace_with(self, tracer: Tracer | None) -> None:
-        """From now on tell somebody of each acknowledged try."""
+        """Record each acknowledged try with a tracer from now on; None ends that."""
         self.tracer = tracer
         self._is_watched = self.hooks is not None or tracer is not None
 

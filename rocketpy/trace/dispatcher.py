@@ -154,7 +154,7 @@ class TraceDispatcher:
         self._scope.cancel()
 
     async def flush(self) -> None:
-        """Send all that waits, and wait until it has been answered. Somebody who has a deadline calls this."""
+        """Send all records that wait, and wait for the answers. The caller sets a deadline."""
         async with self._flushing:
             await self._send_all(at_least=1)
             held = 0
