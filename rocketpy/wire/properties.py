@@ -20,6 +20,7 @@ __all__ = [
     "encode_crc_property",
     "encode_properties",
     "find_property",
+    "plain_pairs",
     "put_property",
 ]
 
@@ -59,6 +60,24 @@ def decode_properties(text: str) -> dict[str, str]:
         if value and name:
             found[name] = value
     return found
+
+
+def plain_pairs(data: bytes) -> dict[bytes, bytes] | None:
+    """The pairs of encoded properties; None unless they are what `encode_properties` makes of them, and ASCII."""
+    pieces = data[:-1].split(b"\x02")
+    try:
+        found = dict(map(_split_pair, pieces))
+    except ValueError:
+        return None
+    if len(found) < len(pieces) or b"" in found or b"" in found.values():
+        return None
+    return found if data[-1:] == b"\x02" and data.isascii() else None
+
+
+def _split_pair(piece: bytes) -> tuple[bytes, bytes]:
+    """Name and value; raises ValueError where there are more or fewer parts."""
+    name, value = piece.split(b"\x01")
+    return name, value
 
 
 def find_property(data: bytes, name: bytes) -> bytes | None:

@@ -231,6 +231,7 @@ def encode_run_records(
     store_timestamp: int,
     store_host: bytes,
     reconsume_times: int = 0,
+    prepared: Iterable[int] | None = None,
 ) -> list[bytes]:
     """The records of messages that a producer sent one by one to the queues of a topic; as `encode_record` makes them.
 
@@ -245,8 +246,11 @@ def encode_run_records(
     crcs = [crc32(body) & 0x7FFFFFFF for body in bodies]
     front = sizes, repeat(magic), crcs, queue_ids, repeat(flag), queue_offsets, positions
     middle = repeat(sys_flag), born_timestamps, repeat(born_host), repeat(store_timestamp), repeat(store_host)
+    half_messages = repeat(0) if prepared is None else prepared
     try:
-        heads = map(head_layout(sys_flag).pack, *front, *middle, repeat(reconsume_times), repeat(0), map(len, bodies))
+        heads = map(
+            head_layout(sys_flag).pack, *front, *middle, repeat(reconsume_times), half_messages, map(len, bodies)
+        )
         before = _before(text_sizes, topic_prefix + topic)
         return list(map(b"".join, zip(heads, bodies, before, properties, strict=False)))
     except struct.error as exc:

@@ -1,4 +1,4 @@
-"""Reads the headers of sends that look like one that came before over the same connection.
+"""Reads headers of sends and of ends of transactions that look like one before over the same connection.
 
 What a producer sends to a topic differs from message to message in four places: the queue, the time of birth, the
 properties and the opaque. So the rest of a JSON header, byte by byte, says what it said the last time, and need not be
@@ -15,6 +15,7 @@ from typing import Final
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.end_layout import EndLayout
 from rocketpy.wire.frame import Frame
 from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
@@ -25,8 +26,9 @@ __all__ = ["LaidOutSend", "SendLayout", "SendReader"]
 MOST_LAYOUTS: Final = 4
 """Headers that are remembered of one connection."""
 _PATIENCE: Final = 256
-"""Sends that look like none of them, after which another header is taken up at the latest."""
+"""Requests that look like none of them, after which another header is taken up at the latest."""
 _CODE: Final = int(RequestCode.SEND_MESSAGE_V2)
+_CODES: Final = (_CODE, int(RequestCode.END_TRANSACTION))
 _HOLES: Final = {
     "e": re.compile(rb'"e"\s*:\s*"([0-9]{1,9})"'),
     "g": re.compile(rb'"g"\s*:\s*"([0-9]{1,18})"'),
@@ -209,7 +211,7 @@ class SendReader:
 
     def __init__(self, limits: WireLimits = DEFAULT_LIMITS) -> None:
         self._limits = limits
-        self._layouts: list[SendLayout] = []
+        self._layouts: list[SendLayout | EndLayout] = []
         self._patience = self._left = 1
 
     def read(self, frame: Frame) -> RemotingCommand:
@@ -224,7 +226,7 @@ class SendReader:
                 if found is not None:
                     return found
         command = decode_command(frame, limits=self._limits)
-        if command.code == _CODE and frame[0] == 0:
+        if command.code in _CODES and frame[0] == 0:
             self._left -= 1
             if self._left <= 0:
                 self._take_up(frame, command)
@@ -235,7 +237,8 @@ class SendReader:
         helped = not self._layouts or any(layout.was_used for layout in self._layouts)
         self._patience = 1 if helped else min(2 * self._patience, _PATIENCE)
         self._left = self._patience
-        layout = SendLayout.of(frame, command, self._limits)
+        kind = SendLayout if command.code == _CODE else EndLayout
+        layout = kind.of(frame, command, self._limits)
         for each in self._layouts:
             each.was_used = False
         if layout is not None:

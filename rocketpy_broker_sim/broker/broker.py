@@ -214,7 +214,9 @@ class Broker:
             recall=RecallView(config, identity, topics, turn, pipeline),
             timer=TimerView(self.timers.timers, self.timers.metrics, self.timers.is_on),
             send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
-            transactions=TransactionView(config, identity, store, topics, turn, pipeline, self.transactions.ledger),
+            transactions=TransactionView(
+                config, identity, store, topics, turn, pipeline, self.transactions.ledger, self.storing.refusal
+            ),
             reply=ReplyView(config, identity, turn, pipeline, checks, producers, self.replying.pushes),
             pull=PullView(
                 config,

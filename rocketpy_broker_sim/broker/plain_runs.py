@@ -1,28 +1,30 @@
 """Plain sends, a run at a time: checked, stored and answered together.
 
 Plain are sends whose header looks like the one before (`wire.send_layout`), whose topic is there, and whose properties
-hold nothing that a stage of the put pipeline watches. All that can be asked of them is asked of a run at once. Where
-anything is out of the ordinary the run is left to the pipeline, which does the same for each message, or says what is
-wrong with it.
+hold nothing that a stage of the put pipeline watches, or only that they are half messages. All that can be asked of
+them is asked of a run at once. Where anything is out of the ordinary the run is left to the pipeline, which does the
+same for each message, or says what is wrong with it.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.errors import BrokerError
 from rocketpy.message import PropertyName
 from rocketpy.wire.codes import CURRENT_VERSION, RESPONSE_FLAG, LanguageCode
 from rocketpy.wire.frame import FrameDecoder
-from rocketpy.wire.names import RETRY_PREFIX
+from rocketpy.wire.names import RETRY_PREFIX, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.properties import find_property
 from rocketpy.wire.serialize import decode_command
 from rocketpy_broker_sim.broker.putting import packed_address
 from rocketpy_broker_sim.broker.replies import without_body
 from rocketpy_broker_sim.broker.send_checks import CLIENT_FLAGS
+from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
+from rocketpy_broker_sim.broker.transactions.half_texts import HalfTexts
 from rocketpy_broker_sim.store.put_result import IncomingMessage, MessageRun, PlacedRun, PutMessageStatus
 
 if TYPE_CHECKING:
@@ -40,6 +42,16 @@ _UNIQUE_KEY = PropertyName.UNIQUE_KEY.encode()
 _UNIQUE_START = _UNIQUE_KEY + b"\x01"
 _WAIT = b"WAIT\x01"
 _WAIT_TRUE = b"WAIT\x01true\x02"
+_PREPARED = f"{PropertyName.TRANSACTION_PREPARED}\x01".encode()
+_SEPARATOR = 2
+
+
+class _Goal(NamedTuple):
+    """Where messages are stored, and with which properties."""
+
+    topic: str
+    queue_ids: Sequence[int]
+    properties: Sequence[bytes]
 
 
 class PlainRuns:
@@ -52,6 +64,7 @@ class PlainRuns:
     def __init__(self, broker: SendView) -> None:
         self._broker = broker
         self._watched = tuple(f"{name}\x01".encode() for name in sorted(broker.pipeline.watched))
+        self._halves = HalfTexts(broker.pipeline.watched)
         self._answers = _AnswerTemplate(b"", {})
 
     def take(self, connection: Connection, requests: Sequence[LaidOutSend]) -> PlainReplies | None:
@@ -60,34 +73,56 @@ class PlainRuns:
         header = requests[0].layout.header
         texts = [request.properties for request in requests]
         keys = [_unique_key(text) for text in texts]
-        if not self._may_go(header, [request.queue_id for request in requests]) or not self._says_little(texts):
+        queue_ids = [request.queue_id for request in requests]
+        if not self._may_go(header, queue_ids) or None in keys:
             return None
-        if None in keys or broker.refusal(wait=True) is not None:
+        goal = self._goal(header, texts, queue_ids)
+        if goal is None or broker.refusal(wait=True) is not None:
             return None
         if not all(request.body for request in requests):
             return None
-        added = broker.identity.added_properties.encode()
-        stored = [text + added if text[-1] == 2 else b"%b\x02%b" % (text, added) for text in texts]
         place = self._place_one if len(requests) == 1 else self._place_run
-        placed = place(connection, header, requests, stored)
+        placed = place(connection, header, requests, goal)
         if placed is None:
             return None
         return PlainReplies(connection, requests, self._frames(requests, placed, keys), placed.end)
+
+    def _goal(self, header: SendMessageRequestHeader, texts: Sequence[bytes], queue_ids: Sequence[int]) -> _Goal | None:
+        """Where the messages are stored, and with which properties; None unless they are plain."""
+        closed = [text if text[-1] == _SEPARATOR else text + b"\x02" for text in texts]
+        added = self._broker.identity.added_properties.encode()
+        joined = b"".join(closed)
+        if joined.count(_WAIT) != joined.count(_WAIT_TRUE):
+            return None
+        if not any(map(joined.__contains__, self._watched)):
+            return _Goal(header.topic, queue_ids, [text + added for text in closed])
+        if _PREPARED not in joined or not self._takes_halves(header, set(queue_ids)):
+            return None
+        halves = self._halves.stored(closed, added, header.topic.encode(), queue_ids)
+        return None if halves is None else _Goal(TRANSACTION_HALF_TOPIC, [HALF_QUEUE] * len(texts), halves)
+
+    def _takes_halves(self, header: SendMessageRequestHeader, queue_ids: Iterable[int]) -> bool:
+        """Whether half messages may go there: there are, or can be made, the queues for their commits."""
+        broker = self._broker
+        if not broker.checks.takes_transactions or (header.reconsume_times or 0) > 0:
+            return False
+        goals = (IncomingMessage(header.topic, queue_id, b"", b"") for queue_id in queue_ids)
+        return all(broker.store.open_queue(goal) is None for goal in goals)
 
     def _place_one(
         self,
         connection: Connection,
         header: SendMessageRequestHeader,
         requests: Sequence[LaidOutSend],
-        properties: Sequence[bytes],
+        goal: _Goal,
     ) -> PlacedRun | None:
         """Columns of one are dearer than one message."""
         request = requests[0]
         message = IncomingMessage(
-            header.topic,
-            request.queue_id,
+            goal.topic,
+            goal.queue_ids[0],
             request.body,
-            properties[0],
+            goal.properties[0],
             header.flag,
             header.sys_flag & CLIENT_FLAGS,
             request.born_timestamp,
@@ -105,18 +140,18 @@ class PlainRuns:
         connection: Connection,
         header: SendMessageRequestHeader,
         requests: Sequence[LaidOutSend],
-        properties: Sequence[bytes],
+        goal: _Goal,
     ) -> PlacedRun | None:
         run = MessageRun(
-            header.topic,
+            goal.topic,
             header.flag,
             header.sys_flag & CLIENT_FLAGS,
             packed_address(connection.address),
             self._broker.identity.store_host,
             header.reconsume_times or 0,
-            [request.queue_id for request in requests],
+            goal.queue_ids,
             [request.body for request in requests],
-            properties,
+            goal.properties,
             [request.born_timestamp for request in requests],
         )
         return self._broker.store.put_run(run)
@@ -130,13 +165,6 @@ class PlainRuns:
         except BrokerError:
             return False
         return topic is not None and max(queue_ids) < max(topic.write_queue_nums, topic.read_queue_nums)
-
-    def _says_little(self, texts: Sequence[bytes]) -> bool:
-        """Whether no property asks for more than to be stored and waited for, in the form that is usual."""
-        joined = b"".join([text if text[-1:] == b"\x02" else text + b"\x02" for text in texts])
-        if joined.count(_WAIT) != joined.count(_WAIT_TRUE):
-            return False
-        return not any(map(joined.__contains__, self._watched))
 
     def _frames(self, requests: Sequence[LaidOutSend], placed: PlacedRun, keys: Sequence[bytes | None]) -> list[bytes]:
         identity = self._broker.identity

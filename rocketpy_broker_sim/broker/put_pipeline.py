@@ -137,6 +137,10 @@ class PutPipeline:
         self._stages = [(place, stages[place]) for place in sorted(stages)]
         self.watched = frozenset[str]().union(*(stage.watches for stage in stages.values()))
 
+    def watched_behind(self, behind: Place) -> frozenset[str]:
+        """Names of all the properties that stages behind a place look at."""
+        return frozenset[str]().union(*(stage.watches for place, stage in self._stages if place > behind))
+
     def take(self, puts: Sequence[Put], *, behind: Place | None = None) -> None:
         """Lead a run through the stages; it counts once the turn has written it.
 

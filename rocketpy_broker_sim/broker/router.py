@@ -33,7 +33,6 @@ from rocketpy_broker_sim.broker.processors import (
     send_back,
     timers,
 )
-from rocketpy_broker_sim.broker.turn import ApartProcessor
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -60,15 +59,6 @@ def _on(view: Callable[[Views], View], processor: Processor[View], lane: str) ->
     return lambda views: Route(partial(processor, view(views)), lane)
 
 
-def _apart(
-    view: Callable[[Views], View],
-    processor: Callable[[View, Connection, RemotingCommand], RemotingCommand | None],
-    lane: str,
-) -> Callable[[Views], Route]:
-    """The same for requests that do not interrupt a run of sends."""
-    return lambda views: Route(ApartProcessor(processor, view(views)), lane)
-
-
 _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.PULL_MESSAGE: _on(lambda v: v.pull, pull.pull_message, "pull"),
     RequestCode.LITE_PULL_MESSAGE: _on(lambda v: v.pull, pull.pull_message, "lite pull"),
@@ -76,7 +66,7 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.UNREGISTER_CLIENT: _on(lambda v: v.client_manage, client_manage.unregister_client, "client"),
     RequestCode.CHECK_CLIENT_CONFIG: _on(lambda v: v.client_manage, client_manage.check_client_config, "client"),
     RequestCode.CONSUMER_SEND_MSG_BACK: _on(lambda v: v.send_back, send_back.send_back, "send"),
-    RequestCode.END_TRANSACTION: _apart(lambda v: v.transactions, end_transaction.end_transaction, "end transaction"),
+    RequestCode.END_TRANSACTION: lambda v: Route(end_transaction.EndProcessor(v.transactions), "end transaction"),
     RequestCode.RESUME_CHECK_HALF_MESSAGE: _on(lambda v: v.transactions, end_transaction.resume_check, "admin"),
     RequestCode.RECALL_MESSAGE: _on(lambda v: v.recall, recall.recall_message, "send"),
     RequestCode.SEND_REPLY_MESSAGE: _on(lambda v: v.reply, reply.send_reply, "reply"),

@@ -70,6 +70,11 @@ class SendChecks:
         self._broker = broker
         self._watched = self.watches.union(*(stage.watches for stage in behind))
 
+    @property
+    def takes_transactions(self) -> bool:
+        """Whether half messages may be sent."""
+        return not self._broker.config.reject_transaction_message
+
     def take(self, puts: Sequence[Put]) -> None:
         """Check a run. Topics that are there are looked up once."""
         known: dict[str, TopicConfig] = {}

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import Arrival
 
-__all__ = ["ApartProcessor", "RunProcessor", "Turn"]
+__all__ = ["RunProcessor", "Turn"]
 
 _logger = get_logger(__name__)
 
@@ -44,6 +43,8 @@ LARGE = 16 * 1024
 """Bytes of a body after which a run is carried out at once: it takes its time, which is looked at then."""
 MOST_GATHERED = 128 * 1024
 """Bytes of the bodies of a run."""
+MOST_APART = 128
+"""Requests of a run that are carried out apart from sends."""
 Listener = Callable[["Arrival"], object]
 Outcome = Callable[["StoreError | None"], object]
 
@@ -52,7 +53,14 @@ class RunProcessor:
     """A processor that takes the requests of a connection which follow each other in one go.
 
     Without a metaclass: every request is asked whether its processor is one.
+
+    Attributes:
+        is_apart: Whether its requests may be carried out before sends of the same connection that came just before
+            them. Then these sends can still be put in one go. Apache's broker has threads for such requests, and so no
+            order either.
     """
+
+    is_apart = False
 
     @abstractmethod
     def __call__(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
@@ -61,13 +69,6 @@ class RunProcessor:
     @abstractmethod
     def take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
         """Carry out several, in order. Whatever fails belongs to a request, and is its reply."""
-
-
-class ApartProcessor(partial["RemotingCommand | None"]):
-    """A processor whose requests may be carried out before sends of the same connection that came just before them.
-
-    Then these sends can still be put in one go. Apache's broker has threads for such requests, and so no order either.
-    """
 
 
 class Turn:
@@ -112,6 +113,7 @@ class Turn:
         self._for_disk = False
         self._new_topic: str | None = None
         self._run: tuple[RunProcessor, Connection, list[RemotingCommand]] | None = None
+        self._apart: tuple[RunProcessor, Connection, list[RemotingCommand]] | None = None
         self._gathered = 0
         self._dirty = False
         self._is_refused = False
@@ -126,8 +128,12 @@ class Turn:
         if isinstance(processor, RunProcessor) and not self._hooks:
             self._gather(processor, connection, request)
             return
-        if self._run is not None and not isinstance(processor, ApartProcessor):
+        if self._run is not None or self._apart is not None:
             self._take_run()
+        self.run_alone(processor, connection, request)
+
+    def run_alone(self, processor: Processor, connection: Connection, request: RemotingCommand) -> None:
+        """Run one processor now, also within a run; as `run` otherwise."""
         self._position = NOTHING_PUT
         self._for_disk = False
         self._new_topic = None
@@ -146,6 +152,9 @@ class Turn:
             self._replies.append(reply)
 
     def _gather(self, processor: RunProcessor, connection: Connection, request: RemotingCommand) -> None:
+        if processor.is_apart:
+            self._gather_apart(processor, connection, request)
+            return
         run = self._run
         if run is not None and run[1] is connection and run[0] is processor:
             run[2].append(request)
@@ -157,12 +166,29 @@ class Turn:
         if self._gathered > MOST_GATHERED or len(request.body) > LARGE:
             self._take_run()
 
+    def _gather_apart(self, processor: RunProcessor, connection: Connection, request: RemotingCommand) -> None:
+        apart = self._apart
+        if apart is not None and apart[1] is connection and apart[0] is processor and len(apart[2]) < MOST_APART:
+            apart[2].append(request)
+            return
+        self._take_apart()
+        self._apart = (processor, connection, [request])
+
     def _take_run(self) -> None:
         """Carry out what has been gathered."""
-        if self._run is None:
-            return
-        (processor, connection, requests), self._run = self._run, None
+        self._take_apart()
+        run, self._run = self._run, None
         self._gathered = 0
+        if run is not None:
+            self._carry_out(*run)
+
+    def _take_apart(self) -> None:
+        """Carry out what has been gathered apart from sends."""
+        apart, self._apart = self._apart, None
+        if apart is not None:
+            self._carry_out(*apart)
+
+    def _carry_out(self, processor: RunProcessor, connection: Connection, requests: list[RemotingCommand]) -> None:
         began = trio.current_time()
         for each in processor.take(connection, requests):
             self.add(each, began)
@@ -222,7 +248,7 @@ class Turn:
 
     def finish(self) -> None:
         """Write what was put, let the answers go, then wake the consumers that wait."""
-        if self._run is not None:
+        if self._run is not None or self._apart is not None:
             self._take_run()
         if self._dirty:
             self._write()

@@ -173,6 +173,7 @@ class TransactionView(NamedTuple):
     Attributes:
         pipeline: Leads messages into the store.
         ledger: Knows which transactions have ended.
+        refusal: Says why nothing may be put now.
     """
 
     config: BrokerConfig
@@ -182,6 +183,7 @@ class TransactionView(NamedTuple):
     turn: Turn
     pipeline: PutPipeline
     ledger: Ledger
+    refusal: Refusal
 
 
 class ReplyView(NamedTuple):

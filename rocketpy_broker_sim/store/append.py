@@ -113,9 +113,9 @@ class MessageWriter:
     def put_run(self, run: MessageRun) -> PlacedRun | None:
         """Give messages of one sender their places; None, and nothing is done, unless all of it is as usual."""
         found = {queue_id: self._queues.find((run.topic, queue_id)) for queue_id in set(run.queue_ids)}
-        queues = {queue_id: queue for queue_id, queue in found.items() if queue is not None and not queue.is_waiting}
+        queues = {queue_id: queue for queue_id, queue in found.items() if queue is not None and not queue.is_schedule}
         sys_flag = _with_host_bits(run)
-        if len(queues) < len(found) or not queues or sys_flag & TRANSACTION_MASK:
+        if len(queues) < len(found) or not queues or not is_consumable(sys_flag):
             return None
         topic = queues[run.queue_ids[0]].topic_bytes
         properties = [reserve_crc_property(text) for text in run.properties] if self._with_crc else run.properties
@@ -155,6 +155,7 @@ class MessageWriter:
                 store_timestamp=timestamp,
                 store_host=run.store_host,
                 reconsume_times=run.reconsume_times,
+                prepared=run.prepared,
             )
         except LocalProtocolError:
             return None
@@ -163,6 +164,8 @@ class MessageWriter:
         codes = [tags_code_of(text) if b"TAGS" in text else 0 for text in properties]
         self._log.reserve(end - self._log.position)
         self._log.add_all(records)
+        if queues[run.queue_ids[0]].is_waiting:  # as all queues of its topic
+            self._clock.mark(positions[0], timestamp)
         places = map(queues.__getitem__, run.queue_ids)
         units = map(UNIT.pack, positions, sizes, codes)
         same = repeat(timestamp), repeat(sys_flag)

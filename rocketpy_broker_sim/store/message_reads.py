@@ -6,7 +6,7 @@ DefaultMessageStore.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,17 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.filtering import MessageFilter
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
+    from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.put_result import GetMessageResult, Match
+    from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.queue.table import QueueTable
 
 __all__ = ["MessageReads"]
+
+_MOST_UNITS = 1024
+"""Units of a queue that are read together."""
+_MOST_BYTES = 256 * 1024
+"""Bytes of the log that are read together."""
 
 
 class MessageReads:
@@ -96,6 +103,40 @@ class MessageReads:
         if data is not None and size is None:
             self._reader.check.record(data, position)
         return data
+
+    def records_at(self, topic: str, queue_id: int, offsets: Sequence[int]) -> list[tuple[LogRecord, bytes] | None]:
+        """The records of messages of a queue, with what they say. What lies close together is read together.
+
+        Returns:
+            None for each that is not there, is damaged, cannot be read, or lies far from the others.
+        """
+        nothing: list[tuple[LogRecord, bytes] | None] = [None] * len(offsets)
+        queue, first = self._queues.find((topic, queue_id)), min(offsets)
+        count = max(offsets) + 1 - first
+        if queue is None or first < queue.min_offset or first + count > queue.max_offset or count > _MOST_UNITS:
+            return nothing
+        try:
+            units = list(queue.units(first, count))
+            if len(units) < count:
+                return nothing
+            places = [units[offset - first] for offset in offsets]
+            begin = min(place[0] for place in places)
+            end = max(place[0] + place[1] for place in places)
+            data = self._log.read(begin, end - begin) if end - begin <= _MOST_BYTES else None
+        except OSError:
+            return nothing
+        if data is None:
+            return nothing
+        return [
+            self._found(queue, offset, data[at - begin : at - begin + size], at)
+            for offset, (at, size, _) in zip(offsets, places, strict=True)
+        ]
+
+    def _found(self, queue: ConsumeQueue, offset: int, data: bytes, position: int) -> tuple[LogRecord, bytes] | None:
+        record = self._reader.check.look(data, position)
+        if record is None or record.size != len(data) or record.queue_offset != offset:
+            return None
+        return (record, data) if (record.topic, record.queue_id) == (queue.topic_bytes, queue.queue_id) else None
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Offset of the oldest message of a queue; 0 for an unknown one."""

@@ -97,10 +97,11 @@ class IncomingMessage:
 
 
 class MessageRun(NamedTuple):
-    """Messages of one sender for the queues of one topic, column by column; with no delay and of no transaction.
+    """Messages of one sender for the queues of one topic, column by column; with no delay level.
 
     Attributes:
         properties: What is stored of the properties of each message.
+        prepared: Positions of the half messages that they were committed from; None when they come from none.
     """
 
     topic: str
@@ -113,6 +114,7 @@ class MessageRun(NamedTuple):
     bodies: Sequence[bytes]
     properties: Sequence[bytes]
     born_timestamps: Sequence[int]
+    prepared: Sequence[int] | None = None
 
 
 class PlacedRun(NamedTuple):

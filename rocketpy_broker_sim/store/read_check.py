@@ -51,6 +51,10 @@ class ReadCheck:
         """Let every record from a position on need its own checksum."""
         self._check = RecordCheck(self._config, sealed_from)
 
+    def look(self, data: bytes, position: int) -> LogRecord | None:
+        """What a record says that stands at this position; None when it is damaged."""
+        return self._check(data, 0, position)
+
     def record(self, data: bytes, position: int) -> None:
         """Look at one record that was read by its position.
 

@@ -8,7 +8,10 @@ for an answer, that is sent once both the message and the end are written. Plays
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Sequence
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from rocketpy.errors import BrokerError, ConfigError, MessageDecodeError, StoreError
 from rocketpy.logs import get_logger
@@ -19,6 +22,7 @@ from rocketpy.wire.message_id import decode_offset_message_id
 from rocketpy.wire.names import TRANSACTION_DISCARD_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.broker.again import readable
+from rocketpy_broker_sim.broker.commit_runs import CommitRuns, is_usual
 from rocketpy_broker_sim.broker.put_pipeline import Place, Put
 from rocketpy_broker_sim.broker.stored import stored_record
 from rocketpy_broker_sim.broker.transactions.half import (
@@ -29,20 +33,53 @@ from rocketpy_broker_sim.broker.transactions.half import (
     transaction_key,
 )
 from rocketpy_broker_sim.broker.transactions.window import Mark
+from rocketpy_broker_sim.broker.turn import RunProcessor
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.end_layout import LaidOutEnd
+    from rocketpy_broker_sim.broker.replies import Replies
     from rocketpy_broker_sim.broker.stored import StoredRecord
     from rocketpy_broker_sim.broker.views import TransactionView
 
-__all__ = ["end_transaction", "resume_check"]
+__all__ = ["EndProcessor", "end_transaction", "resume_check"]
 
 log = get_logger(__name__)
 
 _MARKS = {TRANSACTION_COMMIT: Mark.COMMITTED, TRANSACTION_ROLLBACK: Mark.ROLLED_BACK}
 _NOT_FOUND = "Find prepared transaction message failed"
+
+
+class EndProcessor(RunProcessor):
+    """Ends transactions.
+
+    Args:
+        broker: what it may reach.
+    """
+
+    is_apart = True
+
+    def __init__(self, broker: TransactionView) -> None:
+        self._broker = broker
+        self._alone = partial(end_transaction, broker)
+        self._commits = CommitRuns(broker, self._alone)
+
+    def __call__(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        """End one transaction."""
+        return end_transaction(self._broker, connection, request)
+
+    def take(self, connection: Connection, requests: Sequence[RemotingCommand]) -> Sequence[Replies]:
+        """End several, in order. The replies to unusual ones are left to the turn."""
+        replies: list[Replies] = []
+        for usual, group in groupby(requests, is_usual):
+            if usual:
+                replies += self._commits.take(connection, cast("list[LaidOutEnd]", list(group)))
+            else:
+                for request in group:
+                    self._broker.turn.run_alone(self._alone, connection, request)
+        return replies
 
 
 def end_transaction(

@@ -67,7 +67,7 @@ class TransactionMetrics(StoredTable):
             metric = self._metrics[topic] = _Metric()
         metric.count += change
         metric.time_stamp = self._last = wall_ms()
-        self._since += 1
+        self._since += abs(change)
         self.changed = True
 
     def counts(self) -> Mapping[str, int]:

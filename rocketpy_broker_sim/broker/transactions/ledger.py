@@ -123,6 +123,35 @@ class Ledger:
             written()  # nothing was put in this turn
         return result
 
+    def commit_all(self, ends: Sequence[tuple[int, Key]], topic: str) -> None:
+        """Commit transactions of one topic, once this turn is written; as `end` does with each of them.
+
+        Args:
+            ends: the offset of each half message, and the key of its transaction. No offset comes twice.
+            topic: their real topic.
+        """
+        window = self.window
+        copies = [(key, window.forget_copy(key, offset)) for offset, key in ends]
+        for offset, _ in ends:
+            window.mark(offset, Mark.COMMITTED)
+
+        def written() -> None:
+            self.metrics.add(topic, -len(ends))
+            self.commits += len(ends)
+            for offset, _ in ends:
+                self.pending.add(offset)
+            for listener in self._listeners:
+                listener()
+
+        def refused() -> None:
+            for offset, _ in ends:
+                window.mark(offset, Mark.OPEN)
+            for key, copy in copies:
+                if copy is not None:
+                    window.note_copy(key, copy)
+
+        self._unsure.append(_Change(written, refused))
+
     def _count(self, mark: Mark, topic: str) -> None:
         self.metrics.add(topic, -1)
         if mark is Mark.COMMITTED:

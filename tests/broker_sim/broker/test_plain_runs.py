@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 import trio
@@ -16,6 +17,8 @@ from rocketpy.wire.codes import ONEWAY_FLAG, RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import FrameDecoder
 from rocketpy.wire.hosts import parse_address
+from rocketpy.wire.message_codec import decode_messages
+from rocketpy.wire.names import TRANSACTION_HALF_TOPIC
 from rocketpy.wire.send_layout import SendReader
 from rocketpy.wire.serialize import decode_command, encode_command
 from rocketpy_broker_sim.broker import store_services
@@ -113,9 +116,18 @@ ODD_PROPERTIES = [
     "UNIQ_KEY\x01A\x02__CRC32#\x0100\x02", 'UNIQ_KEY\x01"\\\x02', "UNIQ_KEY\x01A\x02TAGS\x01" + "t" * 32767 + "\x02",
 ]  # fmt: skip
 TAGGED = ["UNIQ_KEY\x01A\x02TAGS\x01a\x02KEYS\x01k1 k2\x02", "KEYS\x01k2\x02UNIQ_KEY\x01B\x02TAGS\x01b"]
+HALF = "UNIQ_KEY\x01A\x02TRAN_MSG\x01true\x02PGROUP\x01p\x02"
+HALVES = [HALF, HALF + "TAGS\x01a\x02KEYS\x01k1 k2", "WAIT\x01true\x02" + HALF]
+ODD_HALVES = [
+    "TRAN_MSG\x01true\x02", HALF + HALF, HALF + "TAGS\x01a\x02TAGS\x01b\x02", HALF + "a\x01\x02", HALF + "a\x02",
+    HALF + "\x01a\x02", HALF + "a\x01b\x01c\x02", HALF + "\x02", HALF + "DELAY\x013\x02", HALF + "WAIT\x01false\x02",
+    HALF + "REAL_TOPIC\x01X\x02", HALF + "__transactionId__\x01X\x02", HALF + "CLUSTER\x01mine", HALF + "xDELAY\x013",
+    HALF.replace("true", "TRUE"), HALF.replace("true", "false"), HALF + "TRAN_MSG\x01\x02",
+    HALF + "TIMER_DELAY_MS\x01x",
+]  # fmt: skip
 SENDS = st.lists(
     st.tuples(
-        st.one_of(st.none(), st.none(), st.sampled_from(TAGGED), st.sampled_from(ODD_PROPERTIES)),
+        st.one_of(st.none(), *map(st.sampled_from, (TAGGED, ODD_PROPERTIES, HALVES, ODD_HALVES))),
         st.sampled_from([0, 1, 2, 3, 1, 2, -1, 4]),
         st.sampled_from([b"x", b"y", b"y" * 300, b"y" * 1900, b"", b"z" * 2001]),
         st.sampled_from([0, 0, 0, ONEWAY_FLAG]),
@@ -124,6 +136,7 @@ SENDS = st.lists(
 )
 USUAL = [(properties, n % 4, b"%d" % n, 0) for n, properties in enumerate([None, *TAGGED] * 4)]
 """Nothing about them is odd. The first one shows the layout, the others are a run."""
+USUAL_HALVES = [(properties, n % 4, b"%d" % n, 0) for n, properties in enumerate(HALVES * 4)]
 COMMON = st.fixed_dictionaries(
     {
         "flag": st.sampled_from([0, 7]),
@@ -138,10 +151,21 @@ BORN, STORED = bytes([10, 0, 0, 1, 0, 0, 4, 1]), bytes([10, 0, 0, 2, 0, 0, 4, 2]
 SMALL = {"max_message_size": 2000, "mapped_file_size_commit_log": 16 * 1024}
 
 
+def each_odd_half(test: Any) -> Any:
+    """An example for each of them: the first send shows the layout, the other one is a run."""
+    for text in ODD_HALVES:
+        sends = [(HALF, 1, b"x", 0), (text, 1, b"x", 0)]
+        test = example(sends=sends, common=UNUSUAL | {"reconsume_times": None})(test)
+    return test
+
+
 @pytest.mark.parametrize("with_crc", [False, True])
 @given(sends=SENDS, common=COMMON)
 @example(sends=USUAL, common=UNUSUAL)
 @example(sends=USUAL[:2], common=UNUSUAL)
+@example(sends=USUAL_HALVES, common=UNUSUAL | {"reconsume_times": None})
+@example(sends=USUAL_HALVES, common=UNUSUAL)
+@each_odd_half
 @settings(max_examples=25, deadline=None)
 def test_what_is_stored_and_answered_is_that_of_sends_one_by_one(with_crc: bool, sends, common) -> None:
     assert trio.run(played, sends, common, with_crc, False) == trio.run(played, sends, common, with_crc, True)
@@ -186,6 +210,38 @@ def files(storage: MemoryStorage, *folders: str) -> list[str]:
         else:
             found.append(path)
     return sorted(found)
+
+
+async def test_half_messages_of_one_read_go_together(autojump_clock: MockClock, taken: Taken) -> None:
+    network = MemoryNetwork()
+    async with broker_and_client(network) as (broker, _):
+        wire = await wire_to(network, broker)
+        await wire.begin()
+        for count in (1, 1, 20):  # the topic and the layout are new; one is put as one
+            await trio.sleep(1)
+            answers = await wire.ask(*[send(n, HALVES[n % 3], queue_id=n % 4, sys_flag=4) for n in range(count)])
+        assert taken.runs[-2:] == [1, 20]
+        fields = decode_answer(answers[6]).ext_fields
+        assert (fields["queueId"], fields["queueOffset"], fields["transactionId"]) == ("2", "8", "A")
+        assert broker.transactions.ledger.metrics.counts() == {"T": 22}
+        (half,) = decode_messages(broker.store.get(TRANSACTION_HALF_TOPIC, 0, 21, 1).records)
+        waited = broker.store.clock.waited_ms(half.commit_log_offset, half.store_timestamp)
+        assert waited is not None
+        assert waited < 100  # the wall clock of the test did not go on
+
+
+async def test_half_messages_whose_commit_would_find_no_queue_are_refused(
+    autojump_clock: MockClock, taken: Taken
+) -> None:
+    network = MemoryNetwork()
+    async with broker_and_client(network, max_queues=2) as (broker, _):
+        wire = await wire_to(network, broker)
+        for _ in range(3):
+            await wire.ask(send(0, HALF, queue_id=0, sys_flag=4))
+        answers = await wire.ask(*[send(n, HALF, queue_id=n % 2, sys_flag=4) for n in range(4)])
+        assert taken.runs[-2:] == [1, 0]
+        codes = [decode_answer(answers[n]).code for n in range(4)]
+        assert codes == [0, ResponseCode.SYSTEM_ERROR] * 2
 
 
 async def test_a_consumer_of_one_tag_that_waits_hears_of_a_run(autojump_clock: MockClock, taken: Taken) -> None:

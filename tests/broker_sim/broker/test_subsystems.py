@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import StoreError
 from rocketpy.remoting.memory import MemoryNetwork
-from rocketpy_broker_sim.broker import plain_runs, processors, send_checks
+from rocketpy_broker_sim.broker import commit_runs, plain_runs, processors, send_checks
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import _running
 from rocketpy_broker_sim.broker.router import routes_of
@@ -135,7 +135,7 @@ VIEW_OF = {
     "recall": (processors.recall,),
     "timer": (processors.timers,),
     "send_back": (processors.send_back,),
-    "transactions": (processors.end_transaction,),
+    "transactions": (processors.end_transaction, commit_runs),
     "reply": (processors.reply,),
     "pull": (processors.pull,),
     "query": (processors.query,),
