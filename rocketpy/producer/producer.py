@@ -462,9 +462,13 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
     async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
         """Create a topic on every broker that creates topics (those of `create_topic_key`), or change its queues.
 
+        Fewer queues than before are fewer to send to: all that a broker has can still be read, and their messages are
+        delivered. Other producers notice with their next look at the routes (`poll_name_server_interval`).
+
         Args:
             topic: its name.
-            queues: queues on each broker, `default_topic_queue_nums` when None.
+            queues: queues on each broker. When None, `default_topic_queue_nums` on brokers that do not have the topic,
+                and no change on those that do.
             timeout: seconds for everything, `send_timeout` when None.
 
         Raises:
@@ -478,7 +482,8 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
         await topics.create_topic(
             self.client,
             topic,
-            queues=self.config.default_topic_queue_nums if queues is None else queues,
+            queues=queues,
+            default_queues=self.config.default_topic_queue_nums,
             key=self.config.create_topic_key,
             timeout=self.checked_timeout(timeout),
         )
