@@ -1,8 +1,8 @@
-"""Latencies: percentiles of the durations that were measured lately. Pure: times are the caller's.
+"""Latencies: percentiles of recent durations. Pure: the caller passes the time.
 
-Durations are counted in buckets whose bounds are fixed, each 9 % above the last, for each ten seconds of the last
-minute. So the memory does not grow with what is measured, and a percentile is at most 9 % too high. One thread counts,
-any thread may ask.
+Durations are counted in buckets with fixed bounds, each 9 % above the last, for each ten seconds of the last minute. So
+the memory does not grow with the number of durations, and a percentile is at most 9 % too high. One thread counts, any
+thread may read.
 """
 
 from __future__ import annotations
@@ -28,16 +28,20 @@ _SLICES = 6
 
 @attrs.frozen(kw_only=True)
 class Latency:
-    """How long something took in the last minute (up to ten seconds more). Durations are in seconds."""
+    """Latencies of the last minute, or up to ten seconds more. All durations are in seconds."""
 
     count: int = 0
-    """How often it was measured. Where it was not, all else is 0."""
+    """The number of durations. If it is 0, all other fields are 0."""
     mean: float = 0.0
+    """The mean."""
     p50: float = 0.0
-    """Half of them took at most as long; this and the other percentiles are at most 9 % too high."""
+    """The median. It and the other percentiles are at most 9 % too high."""
     p90: float = 0.0
+    """The 90th percentile."""
     p99: float = 0.0
+    """The 99th percentile."""
     maximum: float = 0.0
+    """The longest duration."""
 
 
 class _Slice:

@@ -50,7 +50,8 @@ class SendResult(NamedTuple):
     message_id: str
     """The unique id, made by the producer; for a batch the ids of its messages, joined by commas."""
     offset_message_id: str
-    """The id that names broker and position; for a batch as many, joined by commas."""
+    """The id that encodes the broker's address and the position; for a batch, the ids of all messages, joined by
+    commas."""
     queue: MessageQueue
     queue_offset: int
     """Offset of the message in its queue, of the first message of a batch."""
@@ -58,8 +59,8 @@ class SendResult(NamedTuple):
     region_id: str = "DefaultRegion"
     trace_on: bool = True
     recall_handle: str | None = None
-    """The handle for `recall`, before the message is due; None for a message that has neither `delay` nor
-    `deliver_at`."""
+    """The handle for `recall`; None if the message has neither `delay` nor `deliver_at`, or the broker is older than
+    RocketMQ 5.3."""
 
 
 class LocalTransactionState(Enum):
@@ -70,21 +71,21 @@ class LocalTransactionState(Enum):
     ROLLBACK = "ROLLBACK"
     """Consumers never get the message."""
     UNKNOWN = "UNKNOWN"
-    """The state is not known yet; the broker asks a checker later."""
+    """The state is not known yet; the broker checks the transaction later."""
 
 
 @attrs.frozen
 class TransactionSendResult:
-    """The result of a message that was sent in a transaction."""
+    """The result of sending a transactional message."""
 
     send_result: SendResult
     """The result of sending the half message. Its offsets are those of the half topic."""
     transaction_id: str
     """The id of the transaction, which is the unique id of the message."""
     local_state: LocalTransactionState
-    """The state that was sent to the broker."""
+    """The state of the local transaction. If it did not reach the broker, the broker checks the transaction."""
     error: Exception | None = None
-    """The exception that the executor raised; the state is UNKNOWN then."""
+    """The exception that the executor raised, if any; then the state is UNKNOWN."""
 
     @property
     def message_id(self) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rocketpy.producer.lingering import no_room
@@ -38,10 +40,22 @@ class _Sender:
         self._outcome = outcome
         self._bridge.inbox.deliver(self._wake)
 
+    @staticmethod
+    def hear_all(sinks: Sequence[_Sender], results: Sequence[SendResult]) -> None:
+        """Have each take its result, and wake all tasks in one go. In the portal."""
+        for sink, result in zip(sinks, results, strict=True):
+            sink._outcome = result
+        sinks[0]._bridge.inbox.deliver(partial(_wake_each, sinks))
+
     def _wake(self) -> None:
         outcome, self._outcome = self._outcome, None
         if outcome is not None and not self.future.done():
             self.future.set_result(outcome)
+
+
+def _wake_each(sinks: Sequence[_Sender]) -> None:
+    for sink in sinks:
+        sink._wake()
 
 
 class LoopSends:

@@ -75,7 +75,7 @@ class Producer(Lifetime[TrioProducer]):
         return self._inner.is_open
 
     def statistics(self) -> ProducerStatistics:
-        """The figures of its sends. See `rocketpy.Producer.statistics`."""
+        """Return the statistics of the sends. See `rocketpy.Producer.statistics`."""
         inner = self._inner
         return inner.statistics_with(self._direct.under_way + self._lingering.under_way + inner.under_way_inside)
 
@@ -170,7 +170,7 @@ class Producer(Lifetime[TrioProducer]):
         seconds: float,
         retries: int,
     ) -> Terms:
-        """The terms of a send whose queue the caller chooses; the selector is asked here."""
+        """The terms of a send whose queue the caller chooses; calls the selector."""
         message = outgoing.message
         choice = choice_of(message, queue, selector, arg)
         terms = self._direct.outside.terms(outgoing, choice, seconds, retries)
@@ -186,7 +186,7 @@ class Producer(Lifetime[TrioProducer]):
         arg: Any,
         seconds: float,
     ) -> MessageQueue | None:
-        """The queue that the caller chooses, None for any; the selector is asked here."""
+        """The queue that the caller chooses, None for any; calls the selector."""
         choice = choice_of(message, queue, selector, arg)
         if choice is None or isinstance(choice, Fixed):
             return None if choice is None else choice.queue
@@ -207,7 +207,7 @@ class Producer(Lifetime[TrioProducer]):
         selector: QueueSelector | None = None,
         arg: Any = None,
     ) -> None:
-        """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
+        """Send a message without asking for an answer. See `rocketpy.Producer.send_oneway`."""
         self._bridge.check()
         outside, config = self._direct.outside, self._inner.config
         outgoing = outside.prepare(message)
@@ -233,7 +233,7 @@ class Producer(Lifetime[TrioProducer]):
         return await send(outgoing, terms)
 
     def batches(self, messages: Iterable[Message], *, max_size: int | None = None) -> list[list[Message]]:
-        """Split messages of one topic into batches that `send_batch` takes. See `rocketpy.Producer.batches`."""
+        """Split messages of one topic into batches for `send_batch`. See `rocketpy.Producer.batches`."""
         return self._inner.batches(messages, max_size=max_size)
 
     async def send_many(
@@ -246,7 +246,7 @@ class Producer(Lifetime[TrioProducer]):
     ) -> SendManyResult:
         """Send any number of messages in frames, and wait until all are stored. See `rocketpy.Producer.send_many`.
 
-        The messages are taken and `on_failure` is called in the loop of the caller.
+        The messages are read, and `on_failure` is called, in the loop of the caller.
         """
         bridge = self._bridge
         bridge.check()

@@ -29,10 +29,10 @@ __all__ = ["TransactionProducer"]
 
 @final
 class TransactionProducer(Producer):
-    """Sends messages in transactions: ``async with rocketpy.aio.TransactionProducer("orders", checker=check) as p:``.
+    """Sends transactional messages: ``async with rocketpy.aio.TransactionProducer("orders", checker=check) as p:``.
 
     Arguments and methods are those of `rocketpy.TransactionProducer`. Async checkers and executors run in the loop in
-    which it was entered, plain ones in threads.
+    which the producer was opened, plain ones in threads.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class TransactionProducer(Producer):
         return self._transactions.in_checker or super()._is_waited_for
 
     def check_statistics(self) -> ChecksStatistics:
-        """Counts of brokers' checks. See `rocketpy.TransactionProducer.check_statistics`."""
+        """Return counts of the checks of brokers. See `rocketpy.TransactionProducer.check_statistics`."""
         self._bridge.check()
         return self._transactions.check_statistics()
 
@@ -100,7 +100,7 @@ class TransactionProducer(Producer):
         return end.result
 
     async def _tell(self, end: End) -> None:
-        """Tell the broker, over a data connection if there is one."""
+        """Send the state to the broker, over a data connection if there is one."""
         if end.header is None:
             return
         try:
@@ -114,7 +114,7 @@ class TransactionProducer(Producer):
 
 
 async def _execute(executor: Executor, half: Message, arg: Any) -> object:
-    """Do the local half of a transaction."""
+    """Call an executor."""
     if is_async(executor):
         return await cast("Any", executor(half, arg))
     return await asyncio.to_thread(executor, half, arg)

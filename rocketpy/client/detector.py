@@ -1,6 +1,6 @@
-"""Looks for brokers that could not be reached, so that they are used again as soon as they are there.
+"""Detector: tries to reach brokers that could not be reached, so that they are used again as soon as they answer.
 
-Of a broker that was slow it knows nothing: only sends tell that. Plays the part of the detector of
+It leaves out brokers that were slow, because only sends show how fast a broker is. Plays the part of the detector of
 LatencyFaultToleranceImpl, and of the ServiceDetector of DefaultMQProducerImpl.
 """
 
@@ -26,12 +26,12 @@ logger = get_logger(__name__)
 
 
 class Detector:
-    """Asks every broker that rests because it could not be reached, side by side, at an interval.
+    """Sends a request to every broker that could not be reached, to all of them at once, at an interval.
 
     Args:
-        client: has the routes and the connections.
-        fault: knows which brokers they are, and is told of those that answer.
-        config: says how often, and how long an answer may take.
+        client: the client, with the routes and the connections.
+        fault: the fault strategy, which has these brokers and gets the ones that answer.
+        config: the settings, with the interval and the timeout.
     """
 
     def __init__(self, client: MQClientInstance, fault: MQFaultStrategy, config: ProducerConfig) -> None:
@@ -41,7 +41,7 @@ class Detector:
         self._timeout = config.detect_timeout
 
     async def run(self) -> None:
-        """Look at an interval, until cancelled."""
+        """Detect at an interval, until cancelled."""
         while True:
             await trio.sleep(self._interval)
             async with trio.open_nursery() as nursery:
@@ -49,7 +49,7 @@ class Detector:
                     nursery.start_soon(self._look, broker_name)
 
     async def _look(self, broker_name: str) -> None:
-        """Ask one broker something harmless: whatever it answers, it can be reached."""
+        """Send a harmless request to one broker: whatever it answers, it can be reached."""
         address = self._client.routes.broker_address(broker_name)
         queue = self._a_queue_of(broker_name)
         if address is None or queue is None:

@@ -1,10 +1,11 @@
-"""Which brokers to pass over for a while because they were slow or failed.
+"""Which brokers to avoid for a while because they were slow or failed.
 
-Off by default, as in Java: then only the broker that has just failed is avoided within one send. Switched on, a broker
-rests for the time that the latency table gives; when that is over, exactly one send goes there as a probe, and the
-others follow once it went well. The rest of a broker that could not be reached ends early when the detector reaches
-it. It never forbids: the choice of a queue falls back to a resting broker when there is no other. Plain state, no I/O;
-the clock is given. Safe from any thread. Plays the part of MQFaultStrategy and LatencyFaultToleranceImpl.
+Off by default, as in Java: then only the broker that has just failed is avoided within one send. When it is on, a
+broker is unavailable for the time in the latency table. After that, exactly one send goes there as a probe, and the
+others follow when the probe has succeeded in time. A broker that could not be reached becomes available early when the
+detector reaches it. The strategy never forbids a send: the choice of a queue falls back to an unavailable broker if
+there is no other. Plain state, no I/O; the clock is a parameter. Safe from any thread. Plays the part of
+MQFaultStrategy and LatencyFaultToleranceImpl.
 """
 
 from __future__ import annotations
@@ -37,31 +38,31 @@ _NOT_REACHED = (ConnectError, ConnectionLostError, BrokerUnreachableError)
 
 @attrs.define
 class FaultItem:
-    """What is held against one broker."""
+    """The fault of one broker."""
 
     broker_name: str
     latency_ms: float
-    """Of the send that brought it here."""
+    """Latency of the send that was too slow or failed."""
     counted_ms: float
-    """What that latency counts as: if the send failed, the table's isolation."""
+    """The latency that counts; for a send that failed, the `isolation_ms` of the table."""
     since: float
-    """When that was, on the monotonic clock."""
+    """When that send ended, on the monotonic clock."""
     available_at: float
-    """When it may be tried again."""
+    """When the broker is available again."""
     reachable: bool = True
-    """False when the last send did not even reach it."""
+    """False if the last send did not reach the broker."""
     probe_until: float = 0.0
-    """While this is in the future, a probe is out and nobody else goes there."""
+    """Until then a probe is in flight, and no other send goes to the broker."""
 
 
 class MQFaultStrategy:
-    """Remembers which brokers rest, and until when.
+    """Remembers which brokers are unavailable, and until when.
 
     Args:
         clock: the monotonic clock in seconds.
-        enabled: without it nothing is remembered.
-        table: how long which latency costs.
-        probe_timeout: seconds after which a probe that nobody reported counts as lost.
+        enabled: whether anything is remembered.
+        table: for how long a broker is unavailable after which latency.
+        probe_timeout: seconds after which a probe without an outcome counts as lost.
     """
 
     def __init__(
@@ -79,25 +80,25 @@ class MQFaultStrategy:
         self._items: dict[str, FaultItem] = {}
         self._isolations = self._probes = self._detected = 0
         self.lock = threading.RLock()
-        """Taken around changes, and around decisions that take several looks."""
+        """Held for changes, and for decisions that read the state several times."""
 
     # --- how sends went --------------------------------------------------------------------------------
 
     def update(self, broker_name: str, elapsed: float, *, isolation: bool = False, reachable: bool = True) -> None:
-        """Take note of how a send went.
+        """Note how long a send took.
 
         Args:
-            broker_name: where it went.
-            elapsed: seconds it took.
-            isolation: it failed in a way that speaks against the broker; its time counts as the table's isolation.
-            reachable: the broker was reached at all.
+            broker_name: the broker.
+            elapsed: the duration of the send, in seconds.
+            isolation: whether the send failed because of the broker; its latency then counts as `isolation_ms`.
+            reachable: whether the send reached the broker.
         """
         if not self.enabled:
             return
         latency_ms = self.table.isolation_ms if isolation else elapsed * 1000
         duration = self.table.not_available_for(latency_ms) / 1000
         if not duration and broker_name not in self._items:
-            return  # nearly every send comes here, from any thread: without the lock
+            return  # nearly every send ends here, on any thread, so without the lock
         now = self._clock()
         is_new = is_gone = False
         with self.lock:
@@ -107,33 +108,33 @@ class MQFaultStrategy:
                 fresh = FaultItem(broker_name, elapsed * 1000, latency_ms, now, now + duration, reachable)
                 self._isolate(item, fresh)
             elif item is not None and now - elapsed >= item.since:
-                # Only a send that began after the fault proves anything: others were already under way.
+                # Only a send that began after the fault counts: earlier ones were already in flight.
                 is_gone = self._items.pop(broker_name, None) is not None
-        if is_new:  # handlers of logs are users' code: none of it under the lock
+        if is_new:  # outside of the lock, because log handlers are users' code
             logger.warning("broker %s is passed over for %.1f s", broker_name, duration)
         if is_gone:
             logger.info("broker %s answers well again", broker_name)
 
     def update_failed(self, broker_name: str, elapsed: float, error: RocketMQError, codes: Collection[int]) -> None:
-        """Take note of a send that failed.
+        """Note a send that failed.
 
         Args:
-            broker_name: where it went.
-            elapsed: seconds it took.
-            error: what it came to.
-            codes: answers of a broker after which another one is tried.
+            broker_name: the broker.
+            elapsed: the duration of the send, in seconds.
+            error: the error of the send.
+            codes: the response codes after which another broker is tried.
         """
         if not self.enabled or isinstance(error, _NOT_AGAINST_A_BROKER):
             return
         speaks_against_it = failure_of(error, codes) is not Failure.FINAL
-        if speaks_against_it or isinstance(error, BrokerError):  # a message that is refused for good was answered
+        if speaks_against_it or isinstance(error, BrokerError):  # a final refusal is an answer, whose latency counts
             reachable = not isinstance(error, _NOT_REACHED)
             self.update(broker_name, elapsed, isolation=speaks_against_it, reachable=reachable)
 
     def update_oneway(self, broker_name: str) -> None:
-        """Take note of a message that was written and of which nothing more will be heard.
+        """Note a one-way message that was written.
 
-        That shows that the broker can be reached, and not how fast it is.
+        That shows that the broker can be reached, but not how fast it is.
         """
         if not self.enabled:
             return
@@ -154,9 +155,9 @@ class MQFaultStrategy:
     # --- where the next one goes -------------------------------------------------------------------------
 
     def is_available(self, broker_name: str, *, oneway: bool = False) -> bool:
-        """Whether to send there: it does not rest, and no probe is out.
+        """Whether a send may go to the broker: it is not unavailable, and no probe is in flight.
 
-        A oneway send is no probe, since nobody hears how it goes: it waits for one, but not for ever.
+        A one-way send cannot be a probe, because it has no answer. It waits for a probe, but not for ever.
         """
         item = self._items.get(broker_name)
         if item is None:
@@ -165,21 +166,21 @@ class MQFaultStrategy:
         return now >= (self._open_to_oneway(item) if oneway else item.available_at) and now >= item.probe_until
 
     def _open_to_oneway(self, item: FaultItem) -> float:
-        """When a oneway send goes to a recovering broker: no other kind of send has probed it until then."""
+        """When a one-way send may go to a recovering broker that no other send has probed."""
         return item.available_at + self._probe_timeout
 
     def is_held_against(self, broker_name: str) -> bool:
-        """Whether there is anything against it: if not, a send there is like any other."""
+        """Whether the broker has a fault: it is unavailable, or waits for its probe."""
         return broker_name in self._items
 
     def pick_at_least_one(self, broker_names: Collection[str]) -> set[str]:
-        """Which brokers to send to although none is available: those that can be reached, and the faster half of them.
+        """The brokers to send to if none is available: the faster half of those that can be reached.
 
         Args:
-            broker_names: between which the choice is.
+            broker_names: the brokers to choose from.
 
         Returns:
-            Those of them; empty where none can be reached.
+            Some of these brokers; none if none can be reached.
         """
         found = [self._items.get(name) for name in broker_names]
         items = sorted((item.counted_ms, item.broker_name) for item in found if item is not None and item.reachable)
@@ -189,7 +190,7 @@ class MQFaultStrategy:
         return {name for counted, name in items if counted <= most}
 
     def chosen(self, broker_name: str, *, oneway: bool = False) -> None:
-        """Take note that a send goes there now: the first one after a rest is the probe."""
+        """Note that a send goes to the broker now; the first one after it was unavailable is the probe."""
         with self.lock:
             item = self._items.get(broker_name)
             if item is not None and self.is_available(broker_name, oneway=oneway):
@@ -199,13 +200,13 @@ class MQFaultStrategy:
     # --- brokers that could not be reached ----------------------------------------------------------------
 
     def unreachable(self) -> list[str]:
-        """The brokers that rest because they could not be reached."""
+        """The brokers that are unavailable because they could not be reached."""
         now = self._clock()
         with self.lock:
             return [item.broker_name for item in self._items.values() if not item.reachable and now < item.available_at]
 
     def detected(self, broker_name: str) -> None:
-        """Take note that a broker can be reached again: its rest is over, and the next send there is the probe."""
+        """Note that a broker can be reached again: it is available, and the next send there is the probe."""
         with self.lock:
             item = self._items.get(broker_name)
             if item is None or item.reachable:
@@ -224,13 +225,13 @@ class MQFaultStrategy:
                 del self._items[name]
 
     def items(self) -> list[FaultItem]:
-        """What is held against brokers now; copies."""
+        """Copies of the current faults."""
         with self.lock:
             return [attrs.evolve(item) for item in self._items.values()]
 
     def statistics(self) -> FaultStatistics:
-        """What is held against brokers now, for users."""
-        now = self._clock()  # without the lock, which another thread may have held at a fork
+        """The current faults and the counters, for users."""
+        now = self._clock()  # without the lock, because another thread may have held it at a fork
         brokers = {
             item.broker_name: BrokerFault(
                 broker_name=item.broker_name,

@@ -1,4 +1,4 @@
-"""What a producer holds against brokers, as users see it. Plain values."""
+"""The brokers that a producer avoids, as users see them. Plain values."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ __all__ = ["BrokerFault", "FaultStatistics"]
 
 @attrs.frozen(kw_only=True)
 class BrokerFault:
-    """Why sends pass over a broker, and for how long."""
+    """Why a producer avoids a broker, and for how long."""
 
     broker_name: str
     latency: float
-    """Seconds that the send took which was too slow, or failed."""
+    """Seconds that the last send took that was too slow or failed."""
     available_in: float
-    """Seconds until it is tried again; 0 when it has rested enough, and waits for the one send that finds out."""
+    """Seconds until the broker is available again; 0 if it waits for its probe."""
     reachable: bool
-    """False when it could not even be reached."""
+    """False if the last send could not reach the broker, and the detector has not reached it since."""
     probing: bool
-    """Whether that one send is under way."""
+    """Whether the probe, a single send after the broker was unavailable, is in flight."""
 
 
 @attrs.frozen(kw_only=True)
 class FaultStatistics:
-    """Which brokers a producer passes over because they were slow or failed."""
+    """Which brokers a producer avoids because they were slow or failed. Counters start when the producer is created."""
 
     enabled: bool
-    """Whether it does, as `send_latency_enable` says."""
+    """Whether the producer avoids brokers; `send_latency_enable`."""
     brokers: Mapping[str, BrokerFault]
-    """By name; empty when all are well."""
+    """The brokers that are avoided, or wait for their probe, by name."""
     isolations: int
-    """How often a broker began to be passed over, since the producer was made; a probe that fails counts again."""
+    """How often a broker became unavailable; a probe that fails counts again."""
     probes: int
-    """How often a single send found out whether a broker was well again."""
+    """How many probes were sent."""
     detected: int
-    """How often the detector ended a rest early because it reached the broker."""
+    """How often the detector reached a broker, and made it available early."""

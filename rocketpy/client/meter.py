@@ -1,9 +1,9 @@
-"""SendMeter: counts what becomes of the sends of a producer, by topic and broker, on every surface.
+"""SendMeter: counts the outcomes of a producer's sends, by topic and broker, on every surface.
 
-A send that was acknowledged leaves one sample, on whatever thread it ended: an append to a deque, which needs no lock
-and may interrupt itself. Samples are added up when some hundred have gathered, or when somebody asks. What failed is
-counted in the trio thread, where all that follows a failure happens. Plays the part of no class of Java's: its producer
-counts nothing.
+An acknowledged send leaves one sample, on the thread where it ended: an append to a deque, which needs no lock and may
+be interrupted by another one. Samples are added up when there are some hundred of them, or for statistics. Failures are
+counted in the trio thread, which does all the work after a failure. Java has no such class: its producer counts
+nothing.
 """
 
 from __future__ import annotations
@@ -25,40 +25,46 @@ if TYPE_CHECKING:
 __all__ = ["GATHERED", "Cell", "Sample", "SendFigures", "SendMeter", "count_of"]
 
 Sample = tuple[float, float, int, int]
-"""Of one send that has ended well: when, the seconds that its last try took (less than 0: nobody measured), the bytes
-of its body as it travelled, and how many messages were in it."""
+"""One acknowledged send: the time, the duration of its last try in seconds (negative if not measured), the bytes of its
+body as sent, and the number of its messages."""
 
 GATHERED: Final = 128
-"""Samples that are added up together."""
+"""The number of samples at which they are added up."""
 _UNMEASURED, _ONE_WAY = -1.0, -2.0
 _SLICE = 10.0
 MOST_CELLS = 1024
-"""Pairs of a topic and a broker that are counted apart; what comes after them is in the sums alone."""
+"""The largest number of pairs of a topic and a broker with counters of their own; further pairs count in the total
+only."""
 
 
 @attrs.frozen(kw_only=True)
 class SendFigures:
-    """What has become of sends. Rates and latencies are of the last minute, all else since the producer was opened."""
+    """The outcomes of sends. Rates and latencies cover the last minute, counters the time since the producer was
+    opened."""
 
     sent: int
     """Messages that a broker has acknowledged. Those of a batch count one by one."""
     sent_bytes: int
-    """Bytes of their bodies as they travelled, compressed or as encoded batches."""
+    """Bytes of the bodies of these messages as they were sent, compressed or in encoded batches."""
     one_way: int
-    """Messages written by `send_oneway`, which nobody acknowledges."""
+    """Messages written by `send_oneway`, which has no acknowledgement."""
     failed: int
-    """Messages whose send failed in the end. A send that was cancelled is not counted, nor one that was refused before
-    anything was tried."""
+    """Messages whose send failed, after all its tries. Sends that were cancelled are not counted, nor messages that
+    were refused before the first try."""
     failed_tries: int
     """Tries that failed. A send may have several."""
     retries: int
-    """Tries that followed one that had failed."""
+    """Tries after the first one of a send."""
     sent_per_second: float
+    """Acknowledged messages per second."""
     bytes_per_second: float
+    """Bytes of acknowledged messages per second."""
     failed_per_second: float
+    """Messages per second whose send failed."""
     retries_per_second: float
+    """Retries per second."""
     latency: Latency
-    """Seconds from the begin of a try to its acknowledgement; a batch is one try."""
+    """Seconds from the start of a try to its acknowledgement; a batch is one try."""
 
 
 def count_of(outgoing: Outgoing) -> int:
@@ -100,8 +106,8 @@ class Cell:
         self._draining = threading.Lock()
 
     def drain(self) -> None:
-        """Add the samples up. From any thread; where another one is at it, it is left to that one."""
-        if not self._draining.acquire(blocking=False):  # never waits: a finalizer may have struck within these lines
+        """Add up the samples. From any thread; does nothing while another thread adds them up."""
+        if not self._draining.acquire(blocking=False):  # must not wait: a finalizer may have interrupted these lines
             return
         try:
             taken = self._take()
@@ -136,12 +142,12 @@ class Cell:
         self._histogram.add(now, seconds)
 
     def note_failed(self, now: float, messages: int) -> None:
-        """The send of so many messages has failed. In the trio thread."""
+        """Count messages whose send has failed. In the trio thread."""
         self.failed += messages
         self._failed.add(now, messages)
 
     def note_retry(self, now: float) -> None:
-        """Another try begins. In the trio thread."""
+        """Count a retry. In the trio thread."""
         self.retries += 1
         self._retries.add(now, 1)
 
@@ -192,13 +198,13 @@ class SendMeter:
         self._rest = Cell(0.0)
 
     def open(self) -> None:
-        """The producer is opened: rates are from now on."""
+        """Start to count, when the producer is opened."""
         self._born = self._clock()
         self._cells = {}
         self._rest = Cell(self._born)
 
     def cell(self, topic: str, broker_name: str) -> Cell:
-        """The counters of a topic at a broker, "" where no broker was known. From any thread."""
+        """The counters of a topic at a broker, "" if no broker was known. From any thread."""
         found = self._cells.get((topic, broker_name))
         if found is None:
             if len(self._cells) >= MOST_CELLS:
@@ -207,11 +213,11 @@ class SendMeter:
         return found
 
     def note_unmeasured(self, outgoing: Outgoing, broker_name: str) -> None:
-        """A message was stored, and how long the last try took says nothing."""
+        """Count a message that was stored, without the latency of its last try."""
         self._note(outgoing, broker_name, _UNMEASURED)
 
     def note_oneway(self, outgoing: Outgoing, broker_name: str) -> None:
-        """A message was written that nobody acknowledges. From any thread."""
+        """Count a one-way message that was written. From any thread."""
         self._note(outgoing, broker_name, _ONE_WAY)
 
     def _note(self, outgoing: Outgoing, broker_name: str, seconds: float) -> None:
@@ -221,18 +227,18 @@ class SendMeter:
             cell.drain()
 
     def note_failed_try(self, outgoing: Outgoing, broker_name: str) -> None:
-        """A try has failed. In the trio thread."""
+        """Count a try that failed. In the trio thread."""
         self.cell(outgoing.message.topic, broker_name).failed_tries += 1
 
     def note_failed(self, outgoing: Outgoing, broker_name: str) -> None:
-        """A send has failed in the end. In the trio thread."""
+        """Count a send that failed. In the trio thread."""
         self.cell(outgoing.message.topic, broker_name).note_failed(self._clock(), count_of(outgoing))
 
     def note_retry(self, outgoing: Outgoing, broker_name: str) -> None:
-        """Another try begins, at this broker. In the trio thread."""
+        """Count a retry at this broker. In the trio thread."""
         self.cell(outgoing.message.topic, broker_name).note_retry(self._clock())
 
-    # --- asked ------------------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------------
 
     def total(self) -> SendFigures:
         """All sends."""

@@ -1,7 +1,7 @@
-"""Reports: tells a function of the user's the statistics of a producer or consumer, at an interval.
+"""Reports: calls a function of the user's with the statistics of a producer or consumer, at an interval.
 
-One call at a time: an interval that ends while the function still runs is left out. So a function that hangs holds up
-nothing but itself. Plays the part of the tasks in StatsItemSet that print.
+One call at a time: an interval that ends while the function still runs is skipped. So a function that hangs delays
+nothing else. Plays the part of the printing tasks of StatsItemSet.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ __all__ = ["CallReport", "Reports"]
 logger = get_logger(__name__)
 
 CallReport: TypeAlias = Callable[..., Awaitable[Any]]
-"""Calls the function with the statistics where users' code runs on this surface; raises what it raises."""
+"""Calls the function where users' code runs on this surface; raises what the function raises."""
 
 
 class Reports:
-    """The reports of one producer or consumer. All of it is for its trio thread.
+    """The reports of one producer or consumer. For its trio thread only.
 
     Args:
-        what: how the log names it.
-        config: has the function and the interval.
-        make: makes the statistics.
+        what: the name of the producer or consumer in the log.
+        config: the settings, with the function and the interval.
+        make: returns the statistics.
         call: calls the function.
     """
 
@@ -59,11 +59,11 @@ class Reports:
     async def _report(self) -> None:
         try:
             await self._call(self._config.on_statistics, self._make())
-        except (Exception, SystemExit) as error:  # noqa: BLE001  whatever it raises is the user's, and changes nothing
+        except (Exception, SystemExit) as error:  # noqa: BLE001  an error of the user's function changes nothing else
             self._seldom.error(type(error).__name__, "%s: on_statistics failed: %r", self._what, error, exc_info=error)
 
     async def close(self) -> None:
-        """Begin no call any more, and wait for the one that is under way, for `close_timeout` at the most."""
+        """Start no more calls, and wait up to `close_timeout` for the running one."""
         self._ended = True
         with trio.move_on_after(self._config.close_timeout, shield=True):
             await self._idle.wait()

@@ -1,8 +1,8 @@
-"""Functions of the user's around each try of a send: one that may forbid it, one before it and one after it.
+"""Send hooks: the user's functions around each try of a send. One may forbid the try, one is called before, one after.
 
-They are called where the try is made: in the thread or loop of the sender, and for `send_soon` and for tries that
-follow a failure in the loop of the client. So they must be quick, and must not wait. Plays the part of
-CheckForbiddenHook, SendMessageHook and their contexts.
+They are called in the thread or loop of the sender, or in a background thread of rocketpy, as for retries and for
+answers to `send_soon`. So they must be fast, and must not block. Plays the part of CheckForbiddenHook, SendMessageHook
+and their contexts.
 """
 
 from __future__ import annotations
@@ -29,44 +29,45 @@ __all__ = ["SendContext", "SendHooks"]
 logger = get_logger(__name__)
 
 _FAILURES = (Exception, SystemExit)
-"""What counts as a failure of a hook. Ctrl-C does not."""
+"""Exceptions that count as a failure of a hook. KeyboardInterrupt does not."""
 
 
 @attrs.define(eq=False)
 class SendContext:
-    """One try of a send, as hooks see it. The hooks of one try get the same object."""
+    """One try of a send, for hooks. All hooks of a try get the same object."""
 
     group: str
-    """Of the producer."""
+    """The group of the producer."""
     queue: MessageQueue
-    """Where the message goes."""
+    """The queue to which the message is sent."""
     broker_address: str
+    """The address of the broker, a host and a port with a colon between."""
     oneway: bool
-    """Whether no answer is asked for."""
+    """Whether the send has no answer, as in `send_oneway`."""
     unit_mode: bool
+    """The setting `unit_mode` of the producer."""
     is_batch: bool
-    """Whether several messages travel in one frame."""
+    """Whether several messages are sent in one frame."""
     _outgoing: Outgoing = attrs.field(repr=False)
     props: dict[str, Any] = attrs.Factory(dict)
-    """What one hook leaves here, the next ones of the try find."""
+    """Values that the hooks of a try pass to each other."""
     _messages: tuple[Message, ...] | None = attrs.field(default=None, repr=False)
 
     @property
     def message_id(self) -> str:
-        """The unique id; those of a batch, joined by commas."""
+        """The unique id of the message; for a batch, the ids of its messages, joined by commas."""
         return self._outgoing.message_id
 
     @property
     def topic(self) -> str:
-        """Where it goes."""
+        """The topic of the message."""
         return self._outgoing.topic
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What is sent; of a batch each of its messages.
+        """The message, or all messages of a batch.
 
-        They are encoded already: changing one changes nothing of what is sent. The messages of a batch are made for
-        whoever asks for them.
+        They are already encoded, so changes to them are not sent. The messages of a batch are decoded on first access.
         """
         if self._messages is None:
             self._messages = tuple(_messages_of(self._outgoing))
@@ -84,7 +85,7 @@ def _messages_of(outgoing: Outgoing) -> list[Message]:
 
 
 def _made(topic: str, flag: int, body: bytes, properties: str) -> Message:
-    made = Message.__new__(Message)  # what was sent is not checked again
+    made = Message.__new__(Message)  # without the checks, which were made before
     made.topic, made.body, made.flag, made.properties = topic, body, flag, decode_properties(properties)
     return made
 
@@ -93,10 +94,10 @@ class SendHooks:
     """The hooks of one producer. For any thread.
 
     Args:
-        config: has them.
+        config: the settings, with the hooks.
 
     Attributes:
-        refusals: what `check_forbidden` has raised, as long as somebody has it.
+        refusals: the exceptions that `check_forbidden` raised, as long as they are referenced elsewhere.
     """
 
     def __init__(self, config: ProducerConfig) -> None:
@@ -106,15 +107,15 @@ class SendHooks:
 
     @classmethod
     def of(cls, config: ProducerConfig) -> SendHooks | None:
-        """The hooks, None where there are none."""
+        """Return the hooks, or None if there are none."""
         hooks = config.check_forbidden, config.before_send, config.after_send
         return None if hooks == (None, None, None) else cls(config)
 
     def begin(self, outgoing: Outgoing, queue: MessageQueue, address: str, *, oneway: bool = False) -> SendContext:
-        """A try begins.
+        """Call the hooks before a try, and return their context.
 
         Raises:
-            Exception: whatever `check_forbidden` raises, to forbid it.
+            Exception: any exception of `check_forbidden`, which forbids the try.
         """
         config = self._config
         context = SendContext(
@@ -123,7 +124,7 @@ class SendHooks:
         if config.check_forbidden is not None:
             try:
                 config.check_forbidden(context)
-            except RocketMQError as error:  # not to be taken for what a broker says
+            except RocketMQError as error:  # not to be mistaken for an answer of a broker
                 self.refusals.add(error)
                 raise
         if config.before_send is not None:
@@ -131,7 +132,7 @@ class SendHooks:
         return context
 
     def end(self, context: SendContext, outcome: SendResult | BaseException | None) -> None:
-        """A try has ended: with the result, with an error, or with nothing for one that has no answer."""
+        """Call the hook after a try, with its result, its error, or None for a one-way send."""
         if self._config.after_send is not None:
             self._call("after_send", self._config.after_send, context, outcome)
 

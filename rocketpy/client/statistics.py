@@ -1,4 +1,4 @@
-"""What a client has open and under way: plain records, made on request, in any thread."""
+"""The statistics of a client: plain records, made on request, in any thread."""
 
 from __future__ import annotations
 
@@ -18,48 +18,52 @@ __all__ = ["ClientStatistics", "PeerStatistics", "in_flight", "statistics"]
 
 @attrs.frozen(kw_only=True)
 class PeerStatistics:
-    """The connections to one broker or name server. Bytes are those of the connections that are open now."""
+    """The open connections to one broker or name server."""
 
     connections: int
-    """Two for a broker that threads or asyncio send to, one of them for their messages."""
+    """Two for a broker to which threads or asyncio send, one of them for their messages."""
     in_flight: int
-    """Requests that wait for an answer, pulls that the broker holds among them."""
+    """Requests that wait for an answer, including pulls that the broker holds."""
     sent_bytes: int
+    """Bytes sent over the connections that are open now."""
     received_bytes: int
+    """Bytes received over the connections that are open now."""
 
 
 @attrs.frozen(kw_only=True)
 class ClientStatistics:
-    """What a client has open and under way, and what it has done since it was made."""
+    """The connections and requests of a client, and counters since it was created."""
 
     connections: int
-    """Open ones, to brokers and name servers."""
+    """Open connections to brokers and name servers."""
     dialling: int
-    """Addresses that are being dialled."""
+    """Addresses to which connections are being opened."""
     dials: int
+    """Attempts to open a connection."""
     failed_dials: int
+    """Attempts to open a connection that failed."""
     addresses_failing: int
     """Addresses whose last dial failed, or whose last connection ended without a byte from the peer."""
     in_flight: int
-    """Requests that wait for an answer, pulls that brokers hold among them."""
+    """Requests that wait for an answer, including pulls that brokers hold."""
     topics: int
     """Topics whose routes are known."""
     brokers: int
-    """Brokers that these routes name."""
+    """Brokers in these routes."""
     heartbeats: int
     """Heartbeats sent."""
     failed_heartbeats: int
-    """Those of them that were not answered, or refused."""
+    """Heartbeats without an answer, or refused."""
     brokers_answering: int
     """Brokers that answered the last heartbeat."""
     replies_awaited: int
-    """Requests to consumers (`request`) whose replies have not come yet."""
+    """Calls of `request` that wait for a reply."""
     peers: Mapping[str, PeerStatistics]
-    """The peers that there are connections to, by address."""
+    """The brokers and name servers with open connections, by address."""
 
 
 def statistics(client: MQClientInstance) -> ClientStatistics:
-    """Make the statistics. For any thread."""
+    """Return the statistics. From any thread."""
     pool = client.pool.statistics()
     peers = _peers(client.pool.connections(), client.data_links.all())
     return ClientStatistics(
@@ -98,7 +102,7 @@ def _peer(own: ConnectionStatistics | None, links: Collection[DataConnection]) -
 
 
 def in_flight(client: MQClientInstance, broker_name: str) -> int:
-    """Requests to the master of a broker that wait for an answer. For any thread."""
+    """Requests to the master of a broker that wait for an answer. From any thread."""
     address = client.routes.broker_address(broker_name)
     own = [link for link in client.pool.connections() if link.address == address]
     beside = [link for link in client.data_links.all() if link.address == address and link.error is None]

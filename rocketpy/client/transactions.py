@@ -55,14 +55,14 @@ def half_of(message: Message, group: str, unique_id: str) -> Message:
     """The half message of a message: a copy with a unique id, which all tries of the send keep.
 
     Raises:
-        ConfigError: the message may not be sent in a transaction.
+        ConfigError: the message has a delay or a time of delivery, or is not a Message.
     """
     if not isinstance(message, Message):
         raise ConfigError(f"give a Message, not {message!r:.100}")
     if not _TIMES.isdisjoint(message.properties):
         raise ConfigError(
-            "a message in a transaction has neither a delay nor a time of delivery: it is delivered when the "
-            "transaction is committed"
+            "a transactional message cannot have delay_level, delay or deliver_at, because it is delivered when the "
+            "transaction commits: leave them out"
         )
     if type(message) is Message and not message.has_value:  # what `copy` does, in a tenth of the time
         half = Message.__new__(Message)

@@ -36,7 +36,7 @@ class Values:
 
     def holds_value(self, given: object) -> bool:
         """Whether it is a message with a value, and no body yet."""
-        return isinstance(given, Message) and given.has_value and given.body == b""
+        return isinstance(given, Message) and given.body == b"" and given.has_value
 
     def filled(self, message: M) -> M:
         """The message itself; of one with a value a copy with that as its body.

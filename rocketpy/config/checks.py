@@ -124,7 +124,7 @@ def one_of_or_function(*choices: str) -> Check:
 
 
 def function_or_none(*arguments: str) -> Check:
-    """None, or a function that takes these arguments, since otherwise every call of it would fail."""
+    """None, or a function that takes these arguments; with others, every call would fail."""
 
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if value is None:
@@ -134,7 +134,7 @@ def function_or_none(*arguments: str) -> Check:
         try:
             signature = inspect.signature(value)
         except (TypeError, ValueError):
-            return  # what is written in C need not tell
+            return  # functions written in C may have no signature
         try:
             signature.bind(*arguments)
         except TypeError as exc:
@@ -145,7 +145,7 @@ def function_or_none(*arguments: str) -> Check:
 
 
 def plain_function_or_none(*arguments: str) -> Check:
-    """None, or a function of these arguments that is not async: nobody awaits it."""
+    """None, or a function of these arguments that is not async, because nobody awaits it."""
     check_function = function_or_none(*arguments)
 
     def check(config: object, field: attrs.Attribute[Any], value: object) -> None:
@@ -191,7 +191,7 @@ def offset_storage_or_none(_: object, field: attrs.Attribute[Any], value: object
 
 
 def serializer_of(value: str | Serializer) -> str | Serializer:
-    """The name of a format, which loads when it is needed, or a serializer that says its content type."""
+    """The name of a format, which is imported when it is needed, or a serializer with a content type."""
     if isinstance(value, str) and value in ("msgpack", "json", "string", "binary"):
         return value
     content_type_of(found := serializer(value))

@@ -93,10 +93,10 @@ class ClientConfig:
     """Makes the client id "ip@instance_name"; it is up to you to make it unique among all clients. By default, the id
     contains the process id, the time and a random number, and is unique by itself."""
     unit_name: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "unitName"})
-    """Last part of the client id, for installations in several units."""
+    """Last part of the client id, in an installation of several units."""
     unit_mode: bool = attrs.field(default=False, metadata={"java": "unitMode"})
-    """Whether sends and heartbeats say that they come from one of several units: brokers mark the topics that they
-    create for them."""
+    """Whether sends and heartbeats carry the flag of an installation of several units. Brokers mark the topics that
+    they create for such clients."""
     address_map: dict[str, str] = attrs.field(factory=dict, converter=_address_map, hash=False, metadata={"java": None})
     """Rewrites broker addresses that this host cannot reach, as behind Docker or a tunnel: "host:port" to "host:port",
     or "host" to "host"."""

@@ -48,7 +48,7 @@ _REASONS = {
     """,
     "an older name of trace_topic": "customizedTraceTopic",
     "an older name of enableTrace": "enableMsgTrace",
-    "made by each client that traces": "traceDispatcher",
+    "each client with traces makes its own": "traceDispatcher",
     "traces go to trace_topic; there are no other channels": "accessChannel",
     "there are no namespaces: write the names of topics and groups in full": "namespace namespaceV2",
     "there is no TLS": "useTLS",
@@ -91,7 +91,7 @@ NOT_THERE: Mapping[str, str] = {key: reason for reason, keys in _REASONS.items()
 """Java's setting -> why it does not exist here."""
 
 _NO_SHARE = "a PullConsumer shares no queues with its group; use LitePullConsumer"
-_NO_TRACE = "a PullConsumer is not traced, as in Java: what is done with its messages is the program's own business"
+_NO_TRACE = "a PullConsumer is not traced, as in Java: what the program does with its messages is not known"
 NOT_THERE_OF: Mapping[type[ClientConfig], Mapping[str, str]] = {
     LitePullConsumerConfig: {
         "consumerPullTimeoutMillis": "brokers hold every lite pull; consumer_timeout_when_suspend bounds it",
@@ -117,7 +117,7 @@ OTHER_DEFAULTS: Mapping[str, str] = {
     "batchMaxBytes": "32 KiB, which is what Java's -1 stands for",
     "batchMaxDelayMs": "None, which is off; Java's -1 stands for 10 ms, and autoBatch is off",
     "totalBatchMaxBytes": "32 MiB, which is what Java's -1 stands for",
-    "checkThreadPoolMaxSize": "4, so that one checker that takes long does not hold up all others",
+    "checkThreadPoolMaxSize": "4, so that one slow checker does not delay all others",
     "clientIP": "looked up when a client starts",
     "consumeTimestamp": "counted from when a consumer starts, not from when its settings are made",
     "consumerGroup": "required: with a default name, unrelated programs would share a group",
@@ -126,8 +126,8 @@ OTHER_DEFAULTS: Mapping[str, str] = {
     "producerGroup": "required",
     "pullTimeDelayMillsWhenException": "3 s rather than 1 s, to spare a broker in trouble",
     "retryResponseCodes": "the same set, as codes",
-    "traceMsgBatchNum": "100, as in 4.9; 10 would make the trace a tenth of all that is sent",
-    "traceTopic": "written out; in Java None stands for it",
+    "traceMsgBatchNum": "100, as in 4.9; with 10, every tenth message sent would be one of the trace",
+    "traceTopic": "the name itself; in Java null stands for it",
     "sendMsgMaxTimeoutPerRequest": "half of the time left if another broker can follow; Java lets one attempt take all",
 }
 """Why a default is not Java's, by Java's name."""

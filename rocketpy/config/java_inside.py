@@ -1,4 +1,4 @@
-"""What is set inside of Java's clients: fields and system properties of the classes behind their settings. Pure.
+"""The internal settings of Java's clients: fields and system properties of the classes behind their settings. Pure.
 
 Every one has a counterpart here, or a reason why there is none. Used by the documentation and by tests alone.
 """
@@ -75,18 +75,18 @@ _WHY_NOT = {
         DefaultLitePullConsumerImpl.NOT_RUNNING_EXCEPTION_MESSAGE
         DefaultLitePullConsumerImpl.SUBSCRIPTION_CONFLICT_EXCEPTION_MESSAGE
     """,
-    "of the one that is traced": "AsyncTraceDispatcher.group AsyncTraceDispatcher.type",
-    "messages of traces have up to 128,000 bytes and go after 5 s, as in Java": """
+    "taken from the producer or consumer that is traced": "AsyncTraceDispatcher.group AsyncTraceDispatcher.type",
+    "messages with trace records have up to 128,000 bytes, and are sent after 5 s, as in Java": """
         AsyncTraceDispatcher.flushTraceInterval AsyncTraceDispatcher.maxMsgSize
     """,
-    "what has gathered is sent at the end, within close_timeout": "AsyncTraceDispatcher.WAIT_FOR_SHUTDOWN",
+    "closing sends the records that wait, within close_timeout": "AsyncTraceDispatcher.WAIT_FOR_SHUTDOWN",
     "traces go to trace_topic; there are no other channels": "AsyncTraceDispatcher.accessChannel",
     "there are no namespaces: write the names of topics and groups in full": "AsyncTraceDispatcher.namespaceV2",
     "there is no TLS": """
         NettyClientConfig.useTLS tls.client.authServer tls.client.certPath tls.client.keyPassword tls.client.keyPath
         tls.client.trustCertPath tls.config.file tls.enable tls.test.mode.enable
     """,
-    "of servers": """
+    "a setting of servers": """
         com.rocketmq.remoting.socket.backlog tls.server.authClient tls.server.certPath tls.server.keyPassword
         tls.server.keyPath tls.server.mode tls.server.need.client.auth tls.server.trustCertPath
     """,
@@ -107,15 +107,15 @@ _WHY_NOT = {
         NettyClientConfig.clientSocketSndBufSize com.rocketmq.remoting.nettyPooledByteBufAllocatorEnable
         com.rocketmq.remoting.socket.rcvbuf.size com.rocketmq.remoting.socket.sndbuf.size
     """,
-    "sending waits while a connection takes no more bytes; the bound is fixed": """
+    "sending waits while a connection accepts no more bytes; the bound is fixed": """
         NettyClientConfig.clientOnewaySemaphoreValue NettyClientConfig.writeBufferHighWaterMark
         NettyClientConfig.writeBufferLowWaterMark com.rocketmq.remoting.clientOnewaySemaphoreValue
         com.rocketmq.remoting.write.buffer.high.water.mark com.rocketmq.remoting.write.buffer.low.water.mark
     """,
-    "an answer that does not come leaves its connection open": """
+    "a request that times out leaves its connection open": """
         NettyClientConfig.clientCloseSocketIfTimeout com.rocketmq.remoting.client.closeSocketIfTimeout
     """,
-    "another name server or connection is tried when it is needed, and a broker that says to go away is left": """
+    "another name server or connection is opened when it is needed, also after GO_AWAY": """
         NettyClientConfig.channelNotActiveInterval NettyClientConfig.enableReconnectForGoAway
         NettyClientConfig.scanAvailableNameSrv NettyClientConfig.maxReconnectIntervalTimeSeconds
     """,
@@ -123,11 +123,11 @@ _WHY_NOT = {
         DefaultMQPushConsumerImpl.MAX_POP_INVISIBLE_TIME DefaultMQPushConsumerImpl.MIN_POP_INVISIBLE_TIME
         DefaultMQPushConsumerImpl.popDelayLevel
     """,
-    "a busy broker is asked again after a fixed time, as in Java": """
+    "a busy broker is pulled from again after a fixed time, as in Java": """
         DefaultLitePullConsumerImpl.PULL_TIME_DELAY_MILLS_WHEN_BROKER_FLOW_CONTROL
         DefaultMQPushConsumerImpl.PULL_TIME_DELAY_MILLS_WHEN_BROKER_FLOW_CONTROL
     """,
-    "a queue goes on as soon as what held it back is over, without looking at intervals": """
+    "pulling resumes as soon as the reason for its pause is over, and does not poll for that": """
         DefaultLitePullConsumerImpl.PULL_TIME_DELAY_MILLS_WHEN_CACHE_FLOW_CONTROL
         DefaultLitePullConsumerImpl.PULL_TIME_DELAY_MILLS_WHEN_PAUSE
         DefaultMQPushConsumerImpl.PULL_TIME_DELAY_MILLS_WHEN_CACHE_FLOW_CONTROL

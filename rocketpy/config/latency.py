@@ -1,7 +1,7 @@
-"""For how long a broker that was slow or failed is left alone, as tables of 4.x and 5.x. Pure.
+"""For how long a producer avoids a broker that was slow or failed: the tables of 4.x and 5.x. Pure.
 
-Only the table; who keeps the times and asks it is the fault strategy. Plays the part of latencyMax and
-notAvailableDuration of MQFaultStrategy.
+Only the tables; `rocketpy.client.fault` uses them. Plays the part of latencyMax and notAvailableDuration of
+MQFaultStrategy.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ def _steps(value: Iterable[int]) -> tuple[int, ...]:
 
 @attrs.frozen(kw_only=True)
 class LatencyTable:
-    """For how long a broker is passed over after a send that took a given time. In milliseconds, as in Java."""
+    """For how long a broker is avoided after a send of a given latency, in milliseconds, as in Java."""
 
     latency_max_ms: tuple[int, ...] = attrs.field(converter=_steps)
-    """Lower ends of the steps, rising; latencyMax in Java."""
+    """The least latency of each step, in rising order; latencyMax in Java."""
     not_available_ms: tuple[int, ...] = attrs.field(converter=_steps)
-    """What each step costs; notAvailableDuration in Java."""
+    """For how long a broker is avoided after a latency of each step; notAvailableDuration in Java."""
     isolation_ms: int = attrs.field(default=30_000, validator=whole(0))
-    """The latency that a send which failed counts as."""
+    """The latency that counts for a send that failed."""
 
     RELEASE_4: ClassVar[LatencyTable]
-    """The table of 4.x, our default."""
+    """The table of 4.x, the default."""
     RELEASE_5: ClassVar[LatencyTable]
     """The table of 5.x, with much shorter times."""
 
     def __attrs_post_init__(self) -> None:
-        """Both columns belong together."""
+        """Check that both columns fit together."""
         steps = self.latency_max_ms
         if len(steps) != len(self.not_available_ms) or not steps:
             raise ConfigError("latency_max_ms and not_available_ms must have the same number of steps, at least one")
         if list(steps) != sorted(set(steps)) or steps[0] < 0 or min(self.not_available_ms) < 0:
-            raise ConfigError(f"latency_max_ms must rise, and nothing may be negative: {self}")
+            raise ConfigError(f"latency_max_ms must rise from step to step, and no number may be negative: {self}")
         if max(*steps, *self.not_available_ms) > _MOST_MS:
-            raise ConfigError(f"nothing in a latency table may be more than a day, {_MOST_MS} ms: {self}")
+            raise ConfigError(f"no number of a latency table may be more than a day, {_MOST_MS} ms: {self}")
 
     def not_available_for(self, latency_ms: float) -> int:
-        """Milliseconds for which a broker is passed over after a send of that latency."""
+        """Milliseconds for which a broker is avoided after a send of that latency."""
         step = bisect_right(self.latency_max_ms, latency_ms) - 1
         return self.not_available_ms[step] if step >= 0 else 0
 

@@ -1,4 +1,4 @@
-"""The settings of what tells its statistics at an interval. Pure."""
+"""The settings of producers and consumers that report their statistics at an interval. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["ObservedConfig"]
 
 @attrs.frozen(kw_only=True)
 class ObservedConfig(ClientConfig):
-    """How often statistics are told, and whom."""
+    """How often statistics are reported, and to which function."""
 
     on_statistics: Callable[..., Any] | None = attrs.field(
         default=None, validator=function_or_none("what `statistics` returns"), metadata={"java": None}
     )
-    """Called with what `statistics()` returns, at every `statistics_interval` while this is open, one call at a time. A
-    plain function is called in a thread, an async one in your loop. An exception is only logged. Closing waits for a
-    call that is under way, for `close_timeout` at the most, and none begins afterwards."""
+    """Called with the result of `statistics()` at every `statistics_interval` while the producer or consumer is open,
+    one call at a time. A plain function is called in a thread, an async function in your loop. An exception is logged,
+    and changes nothing else. Closing waits up to `close_timeout` seconds for a running call, and starts no other."""
     statistics_interval: float = attrs.field(default=60.0, validator=seconds(0.01, 86_400), metadata={"java": None})
     """Seconds between two calls of `on_statistics`."""

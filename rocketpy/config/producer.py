@@ -1,4 +1,4 @@
-"""What a producer is told. Plays the part of the fields of DefaultMQProducer. Pure."""
+"""The settings of producers. Plays the part of the fields of DefaultMQProducer. Pure."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ _RETRY_RESPONSE_CODES = frozenset(
 
 
 def _linger(config: ProducerConfig, field: attrs.Attribute[float | None], value: float | None) -> None:
-    """Java's bounds; and a message must have time left after it has lingered."""
+    """Java's bounds, and less than `send_timeout`, so that time is left after a message has lingered."""
     if value is None:
         return
     seconds(0.001, 30)(config, field, value)
     if value >= config.send_timeout:
         raise ConfigError(
-            f"linger must be less than send_timeout ({config.send_timeout:g} s), not {value!r}: it is in seconds too, "
+            f"linger must be less than send_timeout ({config.send_timeout:g} s), not {value!r}: give seconds; "
             "10 milliseconds are 0.01"
         )
 
@@ -80,11 +80,11 @@ class ProducerConfig(TracedConfig):
     """How a producer sends."""
 
     group: str = attrs.field(validator=group_name, metadata={"java": "producerGroup"})
-    """Name that the producers of one purpose share."""
+    """Name of the producer group, which all producers of one application share."""
     send_timeout: float = attrs.field(
         default=3.0, validator=seconds(0.001, 600), metadata={"java": "sendMsgTimeout", "scale": 1000}
     )
-    """Seconds that a send may take, all its retries together."""
+    """Seconds that a send may take, including its retries."""
     send_msg_max_timeout_per_request: float | None = attrs.field(
         default=None,
         validator=attrs.validators.optional(seconds(0.001, 600)),
@@ -95,8 +95,8 @@ class ProducerConfig(TracedConfig):
     exit_timeout: float | None = attrs.field(
         default=None, validator=attrs.validators.optional(seconds(0.0, 600)), metadata={"java": None}
     )
-    """Seconds that the end of the process, or of a block by an exception, waits for what `send_soon` has accepted;
-    None: as long as `send_timeout`."""
+    """Seconds that the producer waits for the messages of `send_soon` when the process ends without closing it, or when
+    an exception ends its block; `send_timeout` when None."""
     retry_times_when_send_failed: int = attrs.field(
         default=2, validator=whole(0, 100), metadata={"java": "retryTimesWhenSendFailed"}
     )
@@ -127,10 +127,10 @@ class ProducerConfig(TracedConfig):
     max_message_size: int = attrs.field(
         default=4 * MIB, validator=whole(1, MOST_MESSAGE_SIZE), metadata={"java": "maxMessageSize"}
     )
-    """Bytes that a body may have."""
+    """Bytes that a body, or an encoded batch, may have."""
     serializer: str | Serializer = attrs.field(default="msgpack", converter=serializer_of, metadata={"java": None})
-    """What makes bodies of the values of messages: "msgpack", "json", "string", "binary", or an object of your own with
-    `name`, `content_type`, `encode` and `decode`."""
+    """Encodes the values of messages: "msgpack", "json", "string", "binary", or an object of your own with `name`,
+    `content_type`, `encode` and `decode`."""
     default_topic_queue_nums: int = attrs.field(
         default=4, validator=whole(1, 65_536), metadata={"java": "defaultTopicQueueNums"}
     )
@@ -140,60 +140,62 @@ class ProducerConfig(TracedConfig):
     back_pressure_for_async_send_num: int = attrs.field(
         default=1024, validator=whole(1, 65_535), metadata={"java": "backPressureForAsyncSendNum"}
     )
-    """Messages that `send_soon` lets be under way before it waits."""
+    """The number of messages in flight at which `send_soon` waits."""
     back_pressure_for_async_send_size: int = attrs.field(
         default=100 * MIB, validator=whole(1), metadata={"java": "backPressureForAsyncSendSize"}
     )
-    """Bytes that `send_soon` lets be under way before it waits."""
+    """The bytes in flight at which `send_soon` waits."""
     linger: float | None = attrs.field(
         default=None, validator=_linger, metadata={"java": "batchMaxDelayMs", "scale": 1000}
     )
-    """Seconds that a message may linger so that others join its batch, less than `send_timeout`; 0.01 is a good value.
-    None sends each message by itself."""
+    """Seconds that a message may wait for others to join its batch, less than `send_timeout`; 0.01 is a good value.
+    When None, each message is sent by itself."""
     batch_max_bytes: int = attrs.field(
         default=32 * 1024, validator=whole(1, 2 * MIB), metadata={"java": "batchMaxBytes"}
     )
-    """Bytes of message bodies at which a batch is sent. With `linger` only."""
+    """Bytes of message bodies at which a batch is sent before `linger` is over. Used only with `linger`."""
     total_batch_max_bytes: int = attrs.field(
         default=32 * MIB, validator=whole(1), metadata={"java": "totalBatchMaxBytes"}
     )
-    """Bytes of message bodies that may wait to be sent or acknowledged before sending waits. With `linger` only."""
+    """Bytes of message bodies that wait to be sent or acknowledged, at which further sends wait. Used only with
+    `linger`."""
     send_latency_enable: bool = attrs.field(
         default=False, validator=member(bool), metadata={"java": "sendLatencyEnable"}
     )
-    """Whether brokers that were slow or failed are passed over for a while."""
+    """Whether the producer avoids brokers for a while after they were slow or failed."""
     latency_table: LatencyTable = attrs.field(
         default=LatencyTable.RELEASE_4, converter=latency_table_of, metadata={"java": None}
     )
-    """For how long: "4.x" or "5.x" for the table of those releases, or a `LatencyTable` of your own. (In Java
-    setLatencyMax and setNotAvailableDuration.)"""
+    """For how long a broker is avoided: "4.x" or "5.x" for the table of those releases, or a `LatencyTable` of your
+    own. (In Java setLatencyMax and setNotAvailableDuration.) Used only with `send_latency_enable`."""
     start_detector_enable: bool = attrs.field(
         default=False, validator=member(bool), metadata={"java": "startDetectorEnable"}
     )
-    """Whether brokers that could not be reached are looked for, and used again as soon as they are there. With
-    `send_latency_enable` only."""
+    """Whether the producer keeps trying to reach brokers that could not be reached, and uses them again as soon as they
+    answer. Used only with `send_latency_enable`."""
     detect_interval: float = attrs.field(
         default=2.0, validator=seconds(0.01, 600), metadata={"java": "detectInterval", "scale": 1000}
     )
-    """Seconds between two looks."""
+    """Seconds between two attempts of the detector to reach a broker."""
     detect_timeout: float = attrs.field(
         default=0.2, validator=seconds(0.001, 600), metadata={"java": "detectTimeout", "scale": 1000}
     )
-    """Seconds that a look may take."""
+    """Seconds that one attempt of the detector may take."""
     check_forbidden: Callable[..., object] | None = attrs.field(
         default=None, validator=plain_function_or_none(_CONTEXT), metadata={"java": None}
     )
-    """Called before each try of a send with its `SendContext`. If it raises, the try is not made: the exception goes to
-    the sender. A plain function. (In Java registerCheckForbiddenHook.)"""
+    """Called with the `SendContext` before each try of a send. If it raises, the try is not made, and the exception
+    reaches the sender. A plain function that does not block. (In Java registerCheckForbiddenHook.)"""
     before_send: Callable[..., object] | None = attrs.field(
         default=None, validator=plain_function_or_none(_CONTEXT), metadata={"java": None}
     )
-    """Called before each try of a send, with its `SendContext`. What it raises is logged. A plain function that does
-    not wait: it may be called in the loop of the client. (In Java registerSendMessageHook.)"""
+    """Called with the `SendContext` before each try of a send. An exception from it is logged. A plain function that
+    does not block: it may be called in the loop of the client. (In Java registerSendMessageHook.)"""
     after_send: Callable[..., object] | None = attrs.field(
         default=None,
         validator=plain_function_or_none(_CONTEXT, "the result, the error, or None for a one-way send"),
         metadata={"java": None},
     )
-    """Called after each try of a send that has ended, with the same `SendContext` and the `SendResult`, the error, or
-    None for a one-way send. What it raises is logged. It is not called for a try that was given up."""
+    """Called after each try of a send, with the same `SendContext` and the outcome: the `SendResult`, the error, or
+    None for a one-way send. An exception from it is logged. It is not called if the send is cancelled, or the producer
+    closes, during the try. A plain function that does not block."""

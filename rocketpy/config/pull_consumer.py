@@ -34,8 +34,8 @@ class PullConsumerConfig(ClientConfig):
     """The settings of a pull consumer."""
 
     serializers: OwnSerializers = attrs.field(default=(), converter=own_serializers, metadata={"java": None})
-    """Serializers of your own, one or a list, by whose content types `value` of a message is decoded. Those of msgpack,
-    json, string and binary are built in; to bound one of them otherwise, give it here."""
+    """Serializers of your own, one or a list, which decode the `value` of messages with their content types. Those of
+    msgpack, json, string and binary are built in; to change the bounds of one of them, give it here."""
     group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
     """Name under which offsets are kept."""
     broker_suspend_max_time: float = attrs.field(

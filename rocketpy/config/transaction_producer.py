@@ -1,4 +1,4 @@
-"""Settings of transaction producers, beyond those of producers. Plays the part of TransactionMQProducer's. Pure."""
+"""The settings of transaction producers. Plays the part of the fields of TransactionMQProducer. Pure."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def _all_topics(instance: object, field: attrs.Attribute[tuple[str, ...]], value
 
 @attrs.frozen(kw_only=True)
 class TransactionProducerConfig(ProducerConfig):
-    """How a producer sends messages in transactions, and answers brokers that ask about them."""
+    """How a producer sends transactional messages, and answers brokers' checks."""
 
     topics: tuple[str, ...] = attrs.field(default=(), converter=_topics, validator=_all_topics, metadata={"java": None})
-    """Topics whose brokers know the producer from its start, before it sends. After a crash, they can ask it about the
-    transactions of the process that crashed."""
+    """Topics whose brokers know the producer from its start, before it sends. After a crash, they can send it the
+    checks of the process that crashed."""
     check_thread_pool_max_size: int = attrs.field(
         default=4, validator=whole(1, 1000), metadata={"java": "checkThreadPoolMaxSize"}
     )
-    """The number of checkers that run at the same time."""
+    """The largest number of checkers that run at the same time."""
     check_request_hold_max: int = attrs.field(
         default=2000, validator=whole(1, 1_000_000), metadata={"java": "checkRequestHoldMax"}
     )
-    """The number of checks that wait for a checker; further ones are dropped, and the broker asks again."""
+    """The largest number of checks that wait for a checker. Further checks are dropped; the broker sends them again."""

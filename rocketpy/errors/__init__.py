@@ -9,7 +9,8 @@
     │   ├─ ConnectError                  │   ├─ LocalProtocolError
     │   └─ ConnectionLostError           │   └─ RemoteProtocolError
     ├─ RequestTimeoutError(TimeoutError) │       └─ MessageDecodeError
-    ├─ RouteNotFoundError                ├─ SerializationError
+    │   └─ ReplyTimeoutError             ├─ SerializationError
+    ├─ RouteNotFoundError                │   └─ UnknownContentTypeError
     │   ├─ NameServerUnreachableError    ├─ SendError, SendManyError
     │   ├─ TopicNotFoundError            ├─ TooManyRequestsError
     │   ├─ TopicNotWritableError         ├─ BrokerError (one class per well-known code)
@@ -148,14 +149,14 @@ class TooManyRequestsError(RocketMQError):
 
 
 class SerializationError(RocketMQError, ValueError):
-    """A value could not be turned into bytes or back."""
+    """A value could not be encoded, or a body could not be decoded."""
 
 
 class UnknownContentTypeError(SerializationError):
-    """A message says how its body is written, and no serializer for that is known here.
+    """No serializer is known for the content type of a message.
 
     Attributes:
-        content_type: What the message says.
+        content_type: The content type of the message.
     """
 
     def __init__(self, message: str, *, content_type: str) -> None:
@@ -207,7 +208,7 @@ class RequestTimeoutError(RocketMQError, TimeoutError):
 
 
 class ReplyTimeoutError(RequestTimeoutError):
-    """No reply to a request arrived in time. The request was sent; whether a consumer has got it is unknown.
+    """No reply to a request arrived in time. The request was sent; whether a consumer has received it is unknown.
 
     Attributes:
         correlation_id: The correlation id of the request, which a late reply has too.
@@ -298,10 +299,7 @@ class QueueLockedError(RocketMQError):
 
 
 class SendError(RocketMQError):
-    """Every try of a send failed; the last error is ``__cause__``.
-
-    `attempts` has all of them, in order.
-    """
+    """Every try of a send failed; `attempts` has all of them, and ``__cause__`` is the last error."""
 
     retriable = True
 

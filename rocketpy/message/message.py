@@ -1,4 +1,4 @@
-"""Message: what a user hands to a producer. Everything about it that can be wrong is refused when it is made.
+"""Message: what a user sends. Its fields are checked when it is created.
 
 The topic's spelling and the size are checked by the producer, which knows the limits. Plays the part of Message.
 """
@@ -22,22 +22,23 @@ __all__ = ["Message"]
 _SEPARATORS = frozenset("\x01\x02")
 _LONG: Final = 2**63 - 1
 _PAST_MS: Final = 1000
-"""How long ago a moment may be that stands for now: clocks differ a little, and programs take their time."""
+"""How far in the past a moment may be: clocks differ a little, and programs take time."""
 _WAIT: Final = PropertyName.WAIT
-"""At hand: it is put into every message."""
+"""A global for speed: every message has this property."""
 
 
 class Message(Valued):
     """A message to send.
 
     Args:
-        topic: Where it goes.
+        topic: The topic.
         body: The payload, at least one byte.
-        value: Instead of a body, a value that the serializer of the producer turns into one when it is sent, whatever
-            it is then.
+        value: Instead of a body, a value that the serializer of the producer encodes when the message is sent. Changes
+            to the value before that are sent too.
         tags: One tag, for filtering by consumers.
-        keys: Business keys for finding the message again, or one of them as text; none has white space in it.
-        properties: More names and values, all text.
+        keys: Business keys, by which the message can be found; a list of str, or one key as a str. A key has no white
+            space.
+        properties: Further properties; names and values are str.
         sharding_key: Messages with equal sharding keys go to one queue, in the order they are sent.
         delay_level: One of the broker's delay levels, 1 to 18; 0 is none.
         delay: Seconds (or a timedelta) until delivery, to the millisecond. RocketMQ 5 brokers only.
@@ -46,18 +47,18 @@ class Message(Valued):
             configured.
 
     Raises:
-        ConfigError: something about the message cannot be sent.
+        ConfigError: an argument cannot be sent.
     """
 
     __slots__ = ("body", "flag", "properties", "topic")
 
     topic: str
     body: bytes
-    """The payload; no bytes while there is a value that has not been serialized."""
+    """The payload; empty if there is a value, which is encoded when the message is sent."""
     flag: int
-    """A number of the user's own that travels along (int32)."""
+    """An application-defined number (int32)."""
     properties: dict[str, str]
-    """Everything besides the body, the tag, keys and delay included, under the names of the wire."""
+    """All properties, including tag, keys and delay, by their names on the wire."""
 
     def __init__(
         self,
@@ -91,11 +92,11 @@ class Message(Valued):
             _put_delay(wire, delay_level, delay, deliver_at)
 
     def _take(self, body: object, value: object) -> bytes:
-        """The body that was given; none where there is a value, which is kept."""
+        """Return the body; empty if there is a value, which is stored."""
         if value is NO_VALUE:
             return _checked_body(body)
         if body != b"":
-            raise ConfigError("there are a body and a value: give one of them")
+            raise ConfigError("the message has both a body and a value: give only one of them")
         self._value = value
         return b""
 
@@ -132,7 +133,7 @@ def _checked_text(what: str, text: object) -> str:
     if not isinstance(text, str):
         raise ConfigError(f"{what} is of type {type(text).__name__}: give a str")
     if not text or text.isspace():
-        raise ConfigError(f"{what} is empty or blank")
+        raise ConfigError(f"{what} is empty or blank: give a text, or leave it out")
     if not _SEPARATORS.isdisjoint(text):
         raise ConfigError(
             f"{what} contains the control character \\x01 or \\x02, which separates properties: remove it"
@@ -188,13 +189,15 @@ def _checked_level(level: object) -> int:
 
 
 def _delay_ms(delay: object) -> int:
-    from datetime import timedelta  # few messages are delayed: the others do not load what it takes
+    from datetime import timedelta  # few messages are delayed
 
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else delay
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
         raise ConfigError(f"delay is {delay!r}: give seconds, zero or more, or a timedelta")
     if seconds > _LONG / 1000:
-        raise ConfigError(f"delay is {delay!r}, which is more than RocketMQ can express; brokers take days, not years")
+        raise ConfigError(
+            f"delay is {delay!r}, which is more than RocketMQ can express: give at most the broker's timerMaxDelaySec"
+        )
     return round(seconds * 1000)
 
 
@@ -210,11 +213,14 @@ def _deliver_ms(deliver_at: object) -> int:
     else:
         moment = deliver_at
     if moment > _LONG:
-        raise ConfigError(f"deliver_at is {deliver_at!r}, which is more than RocketMQ can express")
-    gone = wall_ms() - moment
-    if gone > _PAST_MS:
         raise ConfigError(
-            f"deliver_at is {deliver_at!r}, which was {gone / 1000:.10g} s ago: give a time to come, in milliseconds "
-            "if it is a number, or leave it out to have the message delivered at once"
+            f"deliver_at is {deliver_at!r}, which is more than RocketMQ can express: give milliseconds since 1970, and "
+            "no finer unit"
+        )
+    late = wall_ms() - moment
+    if late > _PAST_MS:
+        raise ConfigError(
+            f"deliver_at is {deliver_at!r}, which was {late / 1000:.10g} s ago: give a time in the future, in "
+            "milliseconds since 1970 if it is a number, or leave it out to have the message delivered at once"
         )
     return moment

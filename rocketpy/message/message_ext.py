@@ -68,9 +68,9 @@ class MessageExt(PropertyAccessors):
     _body: bytes
     _properties: dict[str, str]
     _own: OwnSerializers
-    """Serializers of the consumer, where it has any; see `client.values`."""
+    """The serializers of the consumer, if it has any; see `client.values`."""
     _value: Any
-    """What the body was decoded to, once it was."""
+    """The decoded value, set on first access."""
 
     def __init__(
         self,
@@ -127,15 +127,15 @@ class MessageExt(PropertyAccessors):
 
     @property
     def value(self) -> Any:
-        """The value in the body, by the content type that the message has as a property; without one, the body.
+        """The value in the body, decoded by the content type in the message's properties; without one, the body.
 
-        Decoded on first use, and then the same object each time: copy it before you change it, for what is consumed
-        again in the same process may be the same message. Types are those of the format: tuples are lists, objects of
-        classes are dicts.
+        It is decoded on first access, and then stays the same object. Copy it before you change it, because a message
+        that is retried in the same process may be the same object too. The types are those of the format: tuples become
+        lists, and objects of classes become dicts.
 
         Raises:
             UnknownContentTypeError: neither this library nor the consumer (`serializers`) knows the content type.
-            SerializationError: the body is not what the content type says, or nested too deep, or has too many members.
+            SerializationError: the body does not match its content type, is nested too deep, or has too many members.
             MessageDecodeError: the stored bytes cannot be unpacked.
         """
         found = getattr(self, "_value", NO_VALUE)
@@ -148,13 +148,13 @@ class MessageExt(PropertyAccessors):
         return found
 
     def decode(self, by: str | Serializer) -> Any:
-        """The value in the body, whatever its content type: for producers that do not say one.
+        """Decode the body by a given format, for messages of producers that do not set a content type.
 
         Args:
             by: "json", "msgpack", "string" or "binary", or a serializer of your own.
 
         Raises:
-            SerializationError: the body is not of this format, or passes its bounds.
+            SerializationError: the body is not of this format, or exceeds its bounds.
             ConfigError: there is no such format.
             MessageDecodeError: the stored bytes cannot be unpacked.
         """

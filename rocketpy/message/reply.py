@@ -1,4 +1,4 @@
-"""Replies: the message that answers a request, and how either is told by its properties. Pure.
+"""Replies: the messages that answer requests, and the properties of both. Pure.
 
 Plays the part of MessageUtil.
 """
@@ -26,7 +26,7 @@ class Reply(Message):
     __slots__ = ("broker_name",)
 
     broker_name: str
-    """The broker that the request came from, which knows the client that made it; other brokers may not."""
+    """The broker of the request. It knows the client that made the request; other brokers may not."""
 
 
 def reply_topic(cluster: str) -> str:
@@ -48,10 +48,10 @@ def create_reply_message(
     Args:
         request: The message that was consumed.
         body: The payload, at least one byte.
-        value: Instead of a body, a value that the serializer of the producer turns into one.
+        value: Instead of a body, a value that the serializer of the producer encodes.
         tags: One tag.
         keys: Business keys.
-        properties: More names and values, all text.
+        properties: Further properties; names and values are str.
 
     Raises:
         ConfigError: The message is not a request, or the reply cannot be sent.
@@ -62,15 +62,15 @@ def create_reply_message(
     missing = [name for name in wanted if not request.properties.get(name)]
     if missing:
         raise ConfigError(
-            f"{request!r} cannot be replied to, because it has no property {', '.join(missing)}: it was sent with "
-            "send, not with request, or was stored by a broker older than 4.6"
+            f"{request!r} is not a request, because it has no property {', '.join(missing)}: it was sent with send, "
+            "not with request, or was stored by a broker older than 4.6"
         )
-    cluster, correlation_id, asker = [request.properties[name] for name in wanted]
+    cluster, correlation_id, client_id = [request.properties[name] for name in wanted]
     reply = Reply(reply_topic(cluster), body, value=value, tags=tags, keys=keys, properties=properties)
     reply.broker_name = request.broker_name
     reply.properties[PropertyName.MESSAGE_TYPE] = REPLY
     reply.properties[PropertyName.CORRELATION_ID] = correlation_id
-    reply.properties[PropertyName.REPLY_TO_CLIENT] = asker
+    reply.properties[PropertyName.REPLY_TO_CLIENT] = client_id
     ttl = request.properties.get(PropertyName.TTL)
     if ttl:
         reply.properties[PropertyName.TTL] = ttl
@@ -78,10 +78,10 @@ def create_reply_message(
 
 
 def as_request(message: Message, *, correlation_id: str, client_id: str, ttl: int) -> Message:
-    """A copy of a message that asks for a reply.
+    """Return a copy of a message as a request.
 
     Args:
-        message: What to send.
+        message: The message.
         correlation_id: The correlation id, which the reply repeats.
         client_id: The id of the client that makes the request.
         ttl: Milliseconds for which the client waits for a reply.
@@ -92,7 +92,7 @@ def as_request(message: Message, *, correlation_id: str, client_id: str, ttl: in
     if not isinstance(message, Message):
         raise ConfigError(f"give a Message, not {message!r:.100}")
     if message.properties.get(PropertyName.MESSAGE_TYPE) == REPLY:
-        raise ConfigError("a reply cannot be a request: send it with send")
+        raise ConfigError("the message is a reply, which cannot be a request: send it with send")
     made = Message.__new__(Message)
     made.topic, made.body, made.flag = message.topic, message.body, message.flag
     made.properties = message.properties | {

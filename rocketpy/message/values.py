@@ -1,4 +1,4 @@
-"""What a message holds that was given a value instead of a body, and what stands for a value when there is none."""
+"""The values of messages, and `NO_VALUE`, which stands for a value that was not given."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_VALUE: Final[Literal[NoValue.NO_VALUE]] = NoValue.NO_VALUE
 
 
 class Valued(PropertyAccessors):
-    """The part of a message that is its value. What was given a body leaves it unset, and pays nothing for it."""
+    """The value of a message, as a base class. A message with a body leaves it unset, which costs nothing."""
 
     __slots__ = ("_value",)
 
@@ -36,10 +36,10 @@ class Valued(PropertyAccessors):
 
     @property
     def has_value(self) -> bool:
-        """Whether a value was given, and not a body."""
+        """Whether the message has a value instead of a body."""
         return hasattr(self, "_value")
 
     @property
     def value(self) -> Any:
-        """The value that was given; the body where that was given."""
+        """The value that was given, or the body if there was none."""
         return self._value if self.has_value else self.body

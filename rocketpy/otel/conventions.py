@@ -1,4 +1,4 @@
-"""The names of OpenTelemetry's semantic conventions for messaging, and the attributes of messages by them."""
+"""The attribute names of OpenTelemetry's semantic conventions for messaging, and the attributes of messages."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ SERVER: Final = "server.address"
 PORT: Final = "server.port"
 ERROR_TYPE: Final = "error.type"
 RESULT: Final = "messaging.rocketmq.consume_result"
-"""Of ours: what a listener has said, where it is no success."""
+"""Not in the conventions: the result of a listener that is not a success."""
 TRANSACTION_STATE: Final = "messaging.rocketmq.transaction_state"
-"""Of ours: what the broker was told of a transaction."""
+"""Not in the conventions: the state of a transaction."""
 
 _DELAYED = (
     PropertyName.DELAY,
@@ -66,7 +66,7 @@ _DELAYED = (
 
 
 def of_message(message: Message | MessageExt) -> Attributes:
-    """What there is to say of one message."""
+    """The attributes of one message."""
     properties = message.properties
     found: Attributes = {BODY_SIZE: len(message.body), KIND: _kind(properties)}
     if message.tags:
@@ -92,7 +92,7 @@ def _kind(properties: Mapping[str, str]) -> str:
 
 
 def of_result(result: SendResult) -> Attributes:
-    """Where a message went."""
+    """The attributes of the place where a message is stored."""
     found: Attributes = {MESSAGE_ID: result.message_id.split(",", 1)[0], PARTITION: str(result.queue.queue_id)}
     try:
         place = decode_offset_message_id(result.offset_message_id.split(",", 1)[0])
@@ -102,12 +102,12 @@ def of_result(result: SendResult) -> Attributes:
 
 
 def error_type(error: BaseException) -> str:
-    """The type of an error, as attributes have it: with its module, unless it is built in."""
+    """The value of `error.type`: the class with its module, unless it is built in."""
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def topics_of(messages: Sequence[Message | MessageExt]) -> str | None:
-    """The topic that messages have in common, None where they have several."""
+    """The topic of messages; None if there are several topics."""
     topics = {message.topic for message in messages}
     return topics.pop() if len(topics) == 1 else None

@@ -1,4 +1,4 @@
-"""What spans and metrics are made with: a tracer, the instruments, and the ways to begin and end an operation."""
+"""The tracer and the instruments of metrics, and operations, which begin and end spans and record metrics."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ __all__ = ["Instruments", "Operation"]
 
 _NAME = "rocketpy"
 _OF_METRICS = frozenset({SYSTEM, OPERATION, OPERATION_TYPE, DESTINATION, "messaging.consumer.group.name"})
-"""Attributes of metrics: few values each, or there would be a time series for every message."""
+"""The attributes of metrics: only those with few values, so that there are few time series."""
 
 
 class Operation:
-    """A send, a receive or a call of a listener that is under way.
+    """A send, a poll, or a call of a listener that is running.
 
     Args:
-        instruments: what it is measured with.
+        instruments: the instruments that record it.
         span: its span.
-        attributes: of its metrics.
-        messages: how many it has.
+        attributes: the attributes of its span; those in `_OF_METRICS` are kept for its metrics.
+        messages: the number of its messages.
         processes: whether it is the call of a listener.
     """
 
@@ -61,15 +61,15 @@ class Operation:
 
     @property
     def context(self) -> Context:
-        """The context in which it is the current one."""
+        """A context in which its span is the current one."""
         return trace.set_span_in_context(self.span)
 
     def end(self, error: BaseException | None = None, problem: str | None = None) -> None:
-        """It has ended; only the first time counts.
+        """End it; only the first call counts.
 
         Args:
-            error: what it raised.
-            problem: what it came to, where that is no success and nothing was raised.
+            error: the exception that it raised.
+            problem: the result, if it is not a success and there was no exception.
         """
         if self._ended:
             return
@@ -89,12 +89,12 @@ class Operation:
 
 
 class Instruments:
-    """The tracer and the meters.
+    """The tracer and the instruments.
 
     Args:
-        tracer_provider: of the spans; the global one when None.
-        meter_provider: of the metrics; the global one when None.
-        propagator: puts contexts into properties and takes them out; the global one when None, which is W3C's.
+        tracer_provider: the provider for spans; the global one when None.
+        meter_provider: the provider for metrics; the global one when None.
+        propagator: injects contexts into properties and extracts them; the global one when None, by default W3C's.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Instruments:
         (self._propagator or propagate.get_global_textmap()).inject(properties, context)
 
     def extract(self, message: MessageExt) -> Context:
-        """The context that a message carries; an empty one where it has none."""
+        """The context that a message carries; an empty one if there is none."""
         return (self._propagator or propagate.get_global_textmap()).extract(message.properties, Context())
 
     def begin(
@@ -134,7 +134,7 @@ class Instruments:
         context: Context | None = None,
         links: Sequence[Link] = (),
     ) -> Operation:
-        """Begin an operation: a child of the current span, or of that in `context`."""
+        """Begin an operation. Its span is a child of the current span, or of the span in `context`."""
         found = {SYSTEM: "rocketmq", OPERATION: name, OPERATION_TYPE: type_} | attributes
         destination = attributes.get(DESTINATION)
         span = self.tracer.start_span(
@@ -149,7 +149,7 @@ class Instruments:
         return Operation(self, span, found, messages, processes=type_ == "process")
 
     def count(self, attributes: Attributes, seconds: float, messages: int, *, processes: bool) -> None:
-        """Count an operation that has ended."""
+        """Record an operation that has ended."""
         if processes:
             self._processing.record(seconds, attributes)
             self._consumed.add(messages, attributes)
@@ -163,7 +163,7 @@ class Instruments:
 
 @contextmanager
 def ending(operation: Operation) -> Iterator[Operation]:
-    """Run a block within an operation, and end it with what the block raises."""
+    """Run a block within an operation, and end the operation with the exception of the block, if any."""
     with trace.use_span(operation.span, end_on_exit=False, record_exception=False, set_status_on_exception=False):
         try:
             yield operation

@@ -1,6 +1,7 @@
 """Spans of consumers: around each call of a listener, and for each poll that returns messages.
 
-The span of one message is a child of the one in whose context it was sent; that of several has a link to each of those.
+The span of one message is a child of the span in whose context it was sent; that of several messages has links to
+those.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class Receives:
     """The spans of one consumer.
 
     Args:
-        instruments: make them.
-        consumer: of any surface and kind.
+        instruments: makes the spans.
+        consumer: a push or lite pull consumer of any surface.
     """
 
     def __init__(self, instruments: Instruments, consumer: Any) -> None:
@@ -54,7 +55,7 @@ class Receives:
         self._about: Attributes = {CONSUMER_GROUP: consumer.config.group, CLIENT_ID: client_id_of(consumer)}
 
     def replace(self) -> None:
-        """Replace what passes messages to the application."""
+        """Replace the method that passes messages to the application."""
         if hasattr(self._consumer, "poll"):
             self._consumer.poll = self._around_poll(self._consumer.poll)
             return
@@ -115,7 +116,7 @@ class Receives:
         return called
 
     def _received(self, messages: Sequence[MessageExt]) -> None:
-        """Make the span of a poll, which is over; one that found nothing has none."""
+        """Make the span of a poll that has returned; a poll without messages has none."""
         if not messages:
             return
         attributes = self._about | {BATCH_COUNT: len(messages)}
@@ -157,7 +158,7 @@ def process(instruments: Instruments, what: MessageExt | Sequence[MessageExt], a
 
 
 def _judge(operation: Operation, outcome: object) -> None:
-    """Note what a listener has said, where it is no success."""
+    """Note the result of a listener that is not a success."""
     if outcome is False or isinstance(outcome, RetryLater | Suspend):
         said = "RETRY"
     elif isinstance(outcome, ConsumeResult) and outcome is not ConsumeResult.SUCCESS:

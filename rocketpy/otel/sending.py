@@ -1,7 +1,7 @@
-"""Spans of producers: each public way to send is replaced, on one object, by one that makes a span around it.
+"""Spans of producers: each public sending method of one object is replaced by one that makes a span around the call.
 
 The context of the span travels in the properties of a copy of the message, so that a message can be sent again. The
-span stands in the context of the caller: within its task or thread, on every surface.
+span is current in the context of the caller: in its task or thread, on every surface.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Sends:
     """The spans of one producer.
 
     Args:
-        instruments: make them.
-        producer: of any surface.
+        instruments: makes the spans.
+        producer: a producer of any surface.
     """
 
     def __init__(self, instruments: Instruments, producer: Any) -> None:
@@ -53,7 +53,7 @@ class Sends:
         self._about: Attributes = {PRODUCER_GROUP: producer.config.group, CLIENT_ID: client_id_of(producer)}
 
     def replace(self) -> None:
-        """Replace the ways to send that the producer has."""
+        """Replace the sending methods that the producer has."""
         for name, begin in {
             "send": self._one,
             "send_oneway": self._one,
@@ -73,7 +73,8 @@ class Sends:
             inner.checker = self._around_checker(inner.checker)
 
     def _around_checker(self, checker: Callable[[MessageExt], Any]) -> Callable[[MessageExt], Any]:
-        """A checker of the same kind, with a span around each call that is a child of the send of the first half."""
+        """A checker of the same kind, with a span around each call, which is a child of the send of the half
+        message."""
 
         def begin(message: MessageExt) -> Operation:
             attributes = self._about | {DESTINATION: message.topic, MESSAGE_ID: message.message_id}
@@ -140,7 +141,7 @@ class Sends:
         return self._instruments.begin(SpanKind.PRODUCER, name, "send", self._about | attributes, messages)
 
     def _one(self, name: str, message: Any) -> tuple[Operation, Any]:
-        if not isinstance(message, Message):  # the producer says what is wrong with it
+        if not isinstance(message, Message):  # the producer will refuse it
             return self._begin(name, {}, 1), message
         operation = self._begin(name, {DESTINATION: message.topic} | of_message(message), 1)
         return operation, self._carrying(message, operation.context)
@@ -170,7 +171,7 @@ class Sends:
             yield self._carrying(message, context)
 
     def _transaction(self, name: str, message: Any) -> tuple[Operation, Any]:
-        """The span of the whole transaction, in which the executor runs; that of the first half is within it."""
+        """The span of the whole transaction, in which the half message is sent and the executor runs."""
         attributes = self._about | ({DESTINATION: message.topic} if isinstance(message, Message) else {})
         return self._instruments.begin(SpanKind.INTERNAL, "transaction", "transaction", attributes, 0), message
 
@@ -185,7 +186,7 @@ class Sends:
 
 
 class _EachAsync:
-    """Messages of an async iterable, each carrying a context. No generator, which somebody would have to close."""
+    """Messages of an async iterable, each with a context. Not a generator, which would have to be closed."""
 
     def __init__(self, messages: AsyncIterable[Message], carrying: Callable[[Message], Message]) -> None:
         self._messages = aiter(messages)
@@ -201,7 +202,7 @@ class _EachAsync:
 
 
 def _note_state(operation: Operation, state: object) -> None:
-    """Note what a checker has said."""
+    """Note the state that a checker returned."""
     said = state.value if isinstance(state, LocalTransactionState) else "UNKNOWN"
     operation.span.set_attribute(TRANSACTION_STATE, said)
     if said == "UNKNOWN":
@@ -215,7 +216,7 @@ def _end(operation: Operation, result: object, error: BaseException | None) -> N
 
 
 def _note(operation: Operation, result: object) -> None:
-    """Note in the span what a send came to."""
+    """Note the result of a send in its span."""
     if isinstance(result, SendResult):
         operation.span.set_attributes(of_result(result))
     elif isinstance(result, SendManyResult):
@@ -230,7 +231,7 @@ def _note(operation: Operation, result: object) -> None:
 
 
 def client_id_of(role: Any) -> str:
-    """How brokers know the client of a producer or consumer."""
+    """The client id of a producer or consumer."""
     inner = getattr(role, "_inner", role)
     client_id: str = inner.client.client_id
     return client_id

@@ -1,4 +1,4 @@
-"""OpenTelemetry: what users call."""
+"""OpenTelemetry: the public API."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _MARK = "_rocketpy_otel"
 
 
 class OpenTelemetry:
-    """Spans and metrics by OpenTelemetry's conventions for messaging.
+    """Spans and metrics by OpenTelemetry's semantic conventions for messaging.
 
     Args:
-        tracer_provider: Where spans go; the global provider when None.
-        meter_provider: Where metrics go; the global provider when None.
-        propagator: Puts the context of a span into the properties of messages, and takes it out; the global one when
+        tracer_provider: The provider for spans; the global one when None.
+        meter_provider: The provider for metrics; the global one when None.
+        propagator: Injects the context of a span into the properties of messages, and extracts it; the global one when
             None, which is W3C's (`traceparent`, `tracestate`, `baggage`) unless you have set another.
     """
 
@@ -45,12 +45,12 @@ class OpenTelemetry:
         self._instruments = Instruments(tracer_provider, meter_provider, propagator)
 
     def instrument(self, role: T) -> T:
-        """Have a producer or a consumer make spans and metrics from now on, whatever its surface.
+        """Make spans and metrics for a producer or consumer of any surface from now on.
 
-        A producer makes a span for every call that sends; the messages carry its context. A push consumer makes one
-        around every call of a listener that is subscribed from now on, a lite pull consumer one for every poll that
-        returns messages: put `process` around what you do with them. A transaction producer makes one around every call
-        of its checker, if it is instrumented before it is opened.
+        A producer gets a span for every call that sends; the messages carry its context. A push consumer gets a span
+        for every call of a listener that is subscribed after this. A lite pull consumer gets a span for every poll that
+        returns messages; put `process` around the code that processes them. A transaction producer gets a span for
+        every call of its checker if it is instrumented before it is opened.
 
         Args:
             role: a `Producer`, `TransactionProducer`, `PushConsumer` or `LitePullConsumer` of any surface.
@@ -59,10 +59,10 @@ class OpenTelemetry:
             The same object.
 
         Raises:
-            ConfigError: it is none of these, was instrumented before, or has listeners already.
+            ConfigError: the object is none of these, was instrumented before, or has listeners already.
         """
         if getattr(role, _MARK, False):
-            raise ConfigError(f"{role!r} is instrumented already")
+            raise ConfigError(f"{role!r} is instrumented already: instrument each producer or consumer once")
         made = self._spans_of(role)
         made.replace()
         setattr(role, _MARK, True)
@@ -81,20 +81,20 @@ class OpenTelemetry:
 
     @contextmanager
     def process(self, what: MessageExt | Sequence[MessageExt]) -> Iterator[Span]:
-        """Make a span around what you do with a message, or with several together, that a poll or a loop has given.
+        """Make a span around the code that processes a message, or several messages together, of a poll.
 
-        The span of one message is a child of that of its sender; the span of several has links to those. An exception
-        is recorded, and goes on.
+        The span of one message is a child of the span of its sender; the span of several messages has links to those
+        spans. An exception is recorded, and propagates.
 
         Args:
-            what: the message or messages.
+            what: the message, or a list of messages.
         """
         with ending(process(self._instruments, what, {})) as operation:
             yield operation.span
 
 
 def instrument(role: T) -> T:
-    """Have a producer or consumer make spans and metrics, for the global providers.
+    """Make spans and metrics for a producer or consumer, with the global providers.
 
     See `OpenTelemetry.instrument`.
     """

@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import struct
 from collections.abc import Callable, Sequence
-from itertools import chain, repeat
-from typing import TYPE_CHECKING, Final, TypeAlias
+from itertools import chain, count, repeat
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rocketpy.client.outgoing import Outgoing
 from rocketpy.errors import MessageIllegalError, RocketMQError
@@ -42,6 +42,10 @@ class _Nobody:
 
     def hear(self, outcome: Outcome) -> None:
         """Ignore the outcome."""
+
+    @staticmethod
+    def hear_all(sinks: Sequence[Any], results: Sequence[SendResult]) -> None:
+        """Ignore the outcomes."""
 
 
 _NOBODY: Final = _Nobody()
@@ -127,7 +131,7 @@ class Batch:
         Args:
             take_ids: Returns the given number of unique ids.
         """
-        if any(entry.sink.is_gone for entry in self.entries):
+        if True in [entry.sink.is_gone for entry in self.entries]:
             self._drop_gone()
         entries = self.entries
         if not entries:
@@ -140,7 +144,7 @@ class Batch:
         if len(entries) == 1:
             return self._alone(first)
         text = encode_properties({PropertyName.WAIT: self.wait})
-        body = _joined(entries, _properties(entries, self.ids))
+        body = _joined_alike(entries, self.ids) or _joined(entries, _properties(entries, self.ids))
         message = _message(first.topic, body, 0, self.wait)
         return Outgoing(message, _SEND_BATCH, body, text, 0, ",".join(self.ids), is_batch=True, stands_in=True)
 
@@ -199,10 +203,16 @@ class Batch:
             ids = [result.offset_message_id] * len(self.entries)
         status, _, _, queue, offset, transaction_id, region, trace_on, recall_handle = result
         new = tuple.__new__  # the class's own takes twice as long
-        for entry, message_id, offset_id in zip(self.entries, self.ids, ids, strict=True):
-            values = (status, message_id, offset_id, queue, offset, transaction_id, region, trace_on, recall_handle)
-            entry.sink.hear(new(SendResult, values))
-            offset += 1
+        results = [
+            new(SendResult, (status, own, offset_id, queue, number, transaction_id, region, trace_on, recall_handle))
+            for own, offset_id, number in zip(self.ids, ids, count(offset), strict=False)
+        ]
+        sinks = [entry.sink for entry in self.entries]
+        if len(set(map(type, sinks))) == 1:
+            sinks[0].hear_all(sinks, results)
+            return
+        for sink, own_result in zip(sinks, results, strict=True):
+            sink.hear(own_result)
 
 
 def _message(topic: str, body: bytes, flag: int, wait: str) -> Message:
@@ -219,6 +229,28 @@ def _properties(entries: Sequence[Entry], ids: Sequence[str]) -> list[bytes]:
     if any(entry.head.message_id for entry in entries):
         own = [b"" if entry.head.message_id else each for entry, each in zip(entries, own, strict=True)]
     return [entry.head.properties + each for entry, each in zip(entries, own, strict=True)]
+
+
+def _joined_alike(entries: Sequence[Entry], ids: Sequence[str]) -> bytes | None:
+    """The body of the frame, if its messages differ only in bodies of one size and in new ids, as most do."""
+    first = entries[0]
+    head, flag, size, id_size = first.head, first.flag, len(first.body), len(ids[0])
+    number = len(entries)
+    bodies = [entry.body for entry in entries]
+    if (
+        head.message_id
+        or [entry.head for entry in entries].count(head) != number
+        or [entry.flag for entry in entries].count(flag) != number
+        or list(map(len, bodies)).count(size) != number
+        or list(map(len, ids)).count(id_size) != number
+    ):
+        return None
+    before, _, after = (_ID % "%").encode().partition(b"%")
+    properties_size = len(head.properties) + len(before) + id_size + len(after)
+    start = _HEAD.pack(_HEAD.size + size + _LENGTH.size + properties_size, 0, 0, flag, size)
+    middle = _LENGTH.pack(properties_size) + head.properties + before
+    items = zip(repeat(start), bodies, repeat(middle), map(str.encode, ids), repeat(after), strict=False)
+    return b"".join(chain.from_iterable(items))
 
 
 def _joined(entries: Sequence[Entry], properties: Sequence[bytes]) -> bytes:

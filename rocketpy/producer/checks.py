@@ -1,9 +1,10 @@
-"""Checks: answers brokers that ask how transactions have ended. The settings bound how many checkers run and wait.
+"""Checks: answers brokers' checks of transactions. The settings bound how many checkers run and how many checks wait.
 
-If a broker asks again while the first check waits or runs, both become one, and the answer names the half message of
-the last one. Checks for which there is no room are dropped, because the broker asks again. If a checker raises, or
-returns anything but a state, the state is UNKNOWN, so that nothing is ever committed by mistake. A checker that hangs
-occupies one of the workers, and the log reports it. Plays the part of checkTransactionState in DefaultMQProducerImpl.
+If a broker checks a transaction again while the first check waits or runs, the two are merged, and the answer names the
+half message of the second. Checks for which there is no room are dropped, because the broker sends them again. If a
+checker raises, or returns anything but a state, the state is UNKNOWN, so that nothing is ever committed by mistake. A
+checker that hangs occupies one of the workers, and the log reports it. Plays the part of checkTransactionState in
+DefaultMQProducerImpl.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class ChecksStatistics:
 
 
 class _Check:
-    """A check, and where the answer goes."""
+    """A check, with the address for the answer."""
 
     __slots__ = ("question", "size")
 
@@ -70,14 +71,14 @@ class _Check:
 
 
 class Checks:
-    """The answers of one producer.
+    """The checks of one producer.
 
     Args:
-        config: its settings.
-        pool: has the connections to brokers.
+        config: the settings of the producer.
+        pool: the connections to brokers.
         checker: the user's function.
-        call: calls it.
-        tracer: told of answers before they are sent; None where nothing is traced.
+        call: calls the checker.
+        tracer: records answers before they are sent; None without message traces.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Checks:
         self._seldom = Seldom(log, clock=trio.current_time)
 
     def statistics(self) -> ChecksStatistics:
-        """Counters."""
+        """Return the counts."""
         return ChecksStatistics(len(self._waiting), len(self._running), self._answered, self._failed, self._dropped)
 
     def take(self, question: TransactionQuestion) -> None:
@@ -150,19 +151,19 @@ class Checks:
         message = check.question.message
         try:
             outcome = judged(_WHAT, await self._call(self._checker, message))
-        except (Exception, SystemExit) as exc:  # noqa: BLE001  whatever it raises, it does not know
+        except (Exception, SystemExit) as exc:  # noqa: BLE001  any exception means UNKNOWN
             outcome = raised(_WHAT, exc)
         if outcome.problem is not None:
             self._failed += 1
             self._seldom.error(
                 ("checker", type(outcome.error)),
-                "group %s: the state of the transaction %s stays unknown: %s",
+                "group %s: the state of the transaction %s stays UNKNOWN: %s",
                 self._config.group,
                 message.message_id,
                 outcome.problem,
                 exc_info=outcome.error,
             )
-            # This frame is in the error's traceback: together they would live until the next full collection.
+            # The traceback of the error refers to this frame: such a cycle would live until the next full collection.
             outcome = outcome._replace(error=None)
         return outcome
 
@@ -198,7 +199,7 @@ class Checks:
                     told.add(number)
                     log.warning(
                         "group %s: the checker has not returned for the transaction %s after %.0f s; %d of %d workers "
-                        "are at work",
+                        "are busy",
                         self._config.group,
                         check.question.message.message_id,
                         now - began,

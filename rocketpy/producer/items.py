@@ -6,7 +6,8 @@ to all of its messages together.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from rocketpy.errors import LocalProtocolError
 from rocketpy.message import Message, MessageQueue, PropertyName
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "Head", "Items", "Outcome", "Sink"]
 
 _MAX_KNOWN_TOPICS: Final = 10_000
+_new = tuple.__new__  # the class's own takes twice as long
 _ID_SIZE: Final = 70
 """Bytes that a unique id may take, including its name."""
 _ALONE: Final = frozenset(
@@ -50,6 +52,10 @@ class Sink(Protocol):
 
     def hear(self, outcome: Outcome) -> None:
         """Take the outcome. Called once, in the trio thread; must not raise."""
+
+    @staticmethod
+    def hear_all(sinks: Sequence[Any], results: Sequence[SendResult]) -> None:
+        """Have sinks of this class take one result each: what `hear` does for each of them, at less cost together."""
 
 
 class Head(NamedTuple):
@@ -163,4 +169,5 @@ class Items:
         """
         body = message.body
         outgoing = None if len(body) < self._small else self._preparer.one(message)
-        return Entry(message.topic, body, message.flag, head, outgoing, sink, queue, timeout, tries, deadline, waits)
+        values = (message.topic, body, message.flag, head, outgoing, sink, queue, timeout, tries, deadline, waits)
+        return _new(Entry, values)

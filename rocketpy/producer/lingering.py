@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -42,15 +43,24 @@ class _Sender:
         if task is not None:
             trio.lowlevel.reschedule(task)
 
+    @staticmethod
+    def hear_all(sinks: Sequence[_Sender], results: Sequence[SendResult]) -> None:
+        """Have each take its result, and wake all tasks."""
+        reschedule = trio.lowlevel.reschedule
+        for sink, result in zip(sinks, results, strict=True):
+            sink.outcome = result
+            task, sink._task = sink._task, None
+            if task is not None:
+                reschedule(task)
+
+    def _abort(self, _: object) -> trio.lowlevel.Abort:
+        self._task, self.is_gone = None, True
+        return trio.lowlevel.Abort.SUCCEEDED
+
     async def park(self) -> None:
         """Wait for the outcome."""
         self._task = trio.lowlevel.current_task()
-
-        def abort(_: object) -> trio.lowlevel.Abort:
-            self._task, self.is_gone = None, True
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        await trio.lowlevel.wait_task_rescheduled(self._abort)
 
 
 class TaskSends:

@@ -100,7 +100,7 @@ def judged(what: str, returned: object) -> Outcome:
     """The outcome if a function returned this object."""
     if isinstance(returned, LocalTransactionState):
         return Outcome(returned)
-    problem = f"the {what} returned {type(returned).__name__}, which is no LocalTransactionState"
+    problem = f"the {what} returned {type(returned).__name__}, which is not a LocalTransactionState"
     return Outcome(LocalTransactionState.UNKNOWN, None, problem)
 
 

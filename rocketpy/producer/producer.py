@@ -56,10 +56,10 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
     Any task of its trio loop may use it. Closing waits for the sends that are under way.
 
     Args:
-        group: name that the producers of one purpose share.
+        group: name of the producer group, which all producers of one application share.
         config: the settings; `group` and `fields` override them.
-        client: a client to share; without it the producer has one of its own.
-        network: where a client of its own gets its connections.
+        client: a client to share; without it, the producer makes one of its own.
+        network: makes the connections of a client of its own.
         async_caller: calls async functions of the user's; for other surfaces.
         fields: settings by name, as in `ProducerConfig`.
 
@@ -101,7 +101,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
     def _new_client(self) -> MQClientInstance:
         made = MQClientInstance(self.config, network=self._network)
         if SendHooks.of(self.config) is not None:
-            made.has_hooks_of_users = True  # they run in its loop too, where they shall delay nobody else
+            made.has_hooks_of_users = True  # hooks run in its loop too, and must not delay other clients
         return made
 
     def _for_outside(self) -> Outside:
@@ -162,7 +162,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
                 self._stack = stack.pop_all()
         except BaseException:  # cancellation too: what did not start may be started again
             if self._owns_client:
-                # The old one was closed on the way out, for good.
+                # The old client was closed on the way out, for good.
                 self.client = self._new_client()
                 self._core = SendCore(self.client, self.config)
                 self.outside = self._for_outside()
@@ -174,11 +174,11 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool | None:
-        """Close it: no new sends, the ones under way end, the brokers forget it."""
+        """Close it: refuse new sends, wait for those in flight, and unregister from the brokers."""
         stack, self._stack = self._stack, None
         if stack is None:
             return None
-        # A shared client that closed first has said so already; what was entered is left all the same.
+        # If a shared client was closed first, this is not the first call. The stack is unwound in any case.
         self._lifecycle.closing()
         try:
             return await stack.__aexit__(kind, error, traceback)
@@ -188,7 +188,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
     async def _finish_sends(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """The first step of closing. One of the stack's, so that the others are taken when this one is cancelled."""
+        """The first step of closing. It is on the stack, so that the other steps follow if this one is cancelled."""
         accumulator = self.outside.accumulator
         try:
             if accumulator is not None:
@@ -226,26 +226,26 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
     ) -> SendResult:
         """Send a message and wait until a broker has stored it.
 
-        A message with a sharding key goes to the queue of that key, after the sends of that key that were called before
-        it have ended. Without `queue` and `selector` all others go to the next queue in turn, and when that fails to
-        another broker's, also when the outcome is unknown: such a message may be stored twice. All that have a queue of
-        their own are tried again only there, and only where the message was surely not stored. There are up to
-        `retry_times_when_send_failed` more tries, all within `timeout`. A send that is cancelled or runs out of time
-        may still be stored.
+        A message with a sharding key goes to the queue of that key, after earlier sends with that key have ended. Other
+        messages without `queue` and `selector` go to the next queue in turn. If a try fails, the next one goes to
+        another broker, even if the outcome is unknown, so the message may be stored twice. A message with a sharding
+        key, a `queue` or a `selector` is tried again only at its queue, and only if it was certainly not stored. There
+        are up to `retry_times_when_send_failed` more tries, all within `timeout`. A message whose send is cancelled or
+        times out may still be stored.
 
         Args:
-            message: what to send.
-            queue: where exactly. Sends to it that are under way together keep no order.
-            selector: chooses one of the queues, given the queues, the message and `arg`; asked once. Sends to the queue
-                that it chooses keep no order when they are under way together.
-            arg: for the selector.
-            timeout: seconds for everything, `send_timeout` when None.
+            message: the message.
+            queue: the queue. Concurrent sends to it keep no order.
+            selector: chooses the queue, given the queues, the message and `arg`; called once. Concurrent sends to the
+                queue that it chooses keep no order.
+            arg: passed to the selector.
+            timeout: seconds for the whole call, `send_timeout` when None.
 
         Raises:
             ConfigError, SerializationError: the message cannot be sent as it is; nothing was sent.
-            RouteNotFoundError: nobody takes messages of this topic; the subclass says why.
+            RouteNotFoundError: no broker takes messages of this topic; the subclass says why.
             BrokerError: the broker refused the message.
-            RequestTimeoutError, TransportError: no answer; whether it is stored is unknown, unless `nothing_sent`.
+            RequestTimeoutError, TransportError: no answer; unless `nothing_sent`, the message may be stored.
             SendError: several tries failed.
         """
         self._lifecycle.check_here()
@@ -274,13 +274,13 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
         selector: QueueSelector | None = None,
         arg: Any = None,
     ) -> None:
-        """Send a message once and do not ask what becomes of it. Waits only while the connection is full.
+        """Send a message without asking for an answer. Waits only while the connection accepts no more bytes.
 
-        It is tried again only where nothing was written.
+        The message is tried again only if nothing was written.
 
         Raises:
             ConfigError: the message cannot be sent as it is.
-            RouteNotFoundError, TransportError: it could not be written.
+            RouteNotFoundError, TransportError: the message could not be written.
         """
         self._lifecycle.check_here()
         outgoing = self._preparer.one(message)
@@ -294,11 +294,11 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
         """Send several messages of one topic in one frame: all of them are stored, one after the other, or none.
 
         Returns:
-            What became of the batch, with all ids joined by commas and the offset of the first.
+            The result of the batch, with all ids, joined by commas, and the offset of the first message.
 
         Raises:
-            ConfigError: they cannot travel together (topic, wait_store_ok, sharding key, delay), or are too large
-                together; see `batches`.
+            ConfigError: the messages cannot be in one batch (topic, wait_store_ok, sharding key, delay), or are too
+                large together; see `batches`.
             RocketMQError: as in `send`.
         """
         self._lifecycle.check_here()
@@ -325,26 +325,27 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
     ) -> SendManyResult:
         """Send any number of messages in frames, several at a time, and wait until brokers have stored all of them.
 
-        A frame holds messages of one topic, and goes when it is full or the messages end. Those with a sharding key
-        are put together by the queue of that key and follow each other in it, one frame at a time; all other frames
-        are under way together and keep no order. Delayed messages go by themselves. What is under way is bounded by
-        `back_pressure_for_async_send_num` and `back_pressure_for_async_send_size`; each frame is tried again as a
-        message is by `send`, one with sharding keys in its queue and only where no broker has taken it.
+        A frame has messages of one topic, and is sent when it is full or the messages end. Messages with a sharding key
+        are collected by the queue of that key, and their frames are sent one at a time, in order; all other frames are
+        in flight together and keep no order. Delayed messages are sent by themselves.
+        `back_pressure_for_async_send_num` and `back_pressure_for_async_send_size` bound the messages in flight. Frames
+        are retried by the rules of `send`; those with sharding keys only at their queue, and only if they were
+        certainly not stored.
 
         Args:
-            messages: taken as there is room, and never all at once; each an object of its own, for it may be sent
-                later than the next one is asked for.
-            batch_size: messages a frame may have; no more than half of what may be under way.
+            messages: read only as fast as there is room. Each must be an object of its own, because it may be sent
+                after the next one is read.
+            batch_size: the largest number of messages in a frame; at most half of the messages that may be in flight.
             timeout: seconds for each frame, `send_timeout` when None.
-            on_failure: told of each frame that failed; the others are sent all the same then. Called where `send_many`
-                was called; what it raises ends everything.
+            on_failure: called for each frame that failed, while the others are still sent. It is called where
+                `send_many` was called; if it raises, `send_many` ends.
 
         Returns:
-            How much was sent.
+            Counts of what was sent.
 
         Raises:
-            SendManyError: a frame was not acknowledged. It says which messages were in it, and why; what was in flight
-                besides has ended then, and nothing more is sent.
+            SendManyError: a frame was not acknowledged. It says which messages were in it, and why. The other frames in
+                flight have ended by then, and nothing more is sent.
             ConfigError: an argument cannot be used; nothing was sent.
             ClientClosedError: the producer is not open.
         """
@@ -361,15 +362,15 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
         self._lifecycle.check_open()
 
     def prepare_many(self, messages: Sequence[Message]) -> Outgoing:
-        """Encode what may travel in one frame, from any thread; for `start_send`."""
+        """Encode messages that can be in one frame, from any thread; for `start_send`."""
         preparer = self._preparer
         return preparer.one(messages[0]) if len(messages) == 1 else preparer.batch(messages, alike=True)
 
     async def ensure_route(self, topic: str, *, timeout: float) -> TopicPublishInfo:
-        """Have the queues of a topic at hand within so many seconds, also of one that sending will create.
+        """Return the queues of a topic within `timeout` seconds, even of a topic that sending will create.
 
         Raises:
-            RouteNotFoundError: nobody takes messages of it; the subclass says why.
+            RouteNotFoundError: no broker takes messages of it; the subclass says why.
         """
         return await self.outside.ensure_route(topic, timeout=timeout)
 
@@ -385,12 +386,12 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
         retries: int | None = None,
         in_order: bool = False,
     ) -> send_drivers.Cancel:
-        """Begin a send in the trio thread; `done` hears how it went. For the surfaces that have no task for each send.
+        """Start a send in the trio thread, and call `done` with its outcome. For surfaces without a task for each send.
 
-        With `in_order` it is a frame that others follow in its queue: nothing else goes there before `done` has heard.
+        With `in_order`, nothing else is sent to the queue of this frame before `done` is called.
 
         Returns:
-            What gives it up, in the trio thread.
+            A function that cancels the send, in the trio thread.
         """
         self._lifecycle.check_open()
         if self._nursery is None:
@@ -415,7 +416,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
             raise
 
     def _ended(self, done: send_drivers.Done, outcome: SendResult | BaseException) -> None:
-        """A send that is called back has ended."""
+        """Pass on the outcome of a send."""
         self._one_less()
         done(outcome)
 

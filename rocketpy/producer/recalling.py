@@ -1,4 +1,4 @@
-"""Recalls of a producer: it takes messages back that are not due yet."""
+"""Recalls of a producer: it recalls messages that are not due yet."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Recalling:
     async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
         """Recall a message that was sent with `delay` or `deliver_at` and is not due yet.
 
-        Any producer may recall it. Brokers permit recalls only with `recallMessageEnable=true`. The broker does not say
-        whether it still has the message, but does not deliver it from then on.
+        Any producer may recall it. Brokers permit recalls only with `recallMessageEnable=true`. The broker does not
+        report whether it still had the message, but it does not deliver the message after that.
 
         Args:
             topic: the topic of the message.

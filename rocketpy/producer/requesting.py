@@ -1,7 +1,7 @@
 """Requests of a producer: it sends a message, and waits for a consumer's reply.
 
 The broker that gets the reply pushes it to the client that made the request, which it knows from its heartbeats. So
-every broker of the topic must have got a heartbeat before the request is sent. Plays the part of request in
+every broker of the topic must have a heartbeat of the client before the request is sent. Plays the part of request in
 DefaultMQProducerImpl.
 """
 
@@ -70,15 +70,15 @@ class Requesting:
         """Send a message and wait for the reply of the consumer that gets it.
 
         The consumer makes the reply with `create_reply_message` and sends it with a producer. The message is sent and
-        tried again as in `send`, so a consumer may get it twice; the first reply counts. A reply that arrives after
+        retried as in `send`, so a consumer may get it twice; the first reply counts. A reply that arrives after
         `timeout` is dropped and logged.
 
         Args:
-            message: what to send.
-            queue: where exactly, as in `send`.
-            selector: chooses one of the queues, as in `send`.
-            arg: for the selector.
-            timeout: seconds for sending and for the reply, `send_timeout` when None.
+            message: the message.
+            queue: the queue, as in `send`.
+            selector: chooses the queue, as in `send`.
+            arg: passed to the selector.
+            timeout: seconds for sending the message and waiting for the reply, `send_timeout` when None.
 
         Returns:
             The reply.
@@ -142,12 +142,12 @@ class Requesting:
             return self._preparer.read(pending.reply)
         if pending.ended.is_set():
             raise ClientClosedError(
-                f"the producer was closed before a reply to a message for {topic} arrived: whether a consumer has got "
-                "the message is unknown"
+                f"the producer was closed before a reply to a message for {topic} arrived; a consumer may have "
+                "received the message"
             )
         raise ReplyTimeoutError(
-            f"no reply to a message for {topic} arrived within {asked.timeout:g} s: whether a consumer has got it is "
-            "unknown; check that one consumes the topic and replies, or raise the timeout",
+            f"no reply to a message for {topic} arrived within {asked.timeout:g} s: check that a consumer of the topic "
+            "is running and replies, or raise the timeout; a consumer may have received the message",
             timeout=asked.timeout,
             correlation_id=asked.correlation_id,
         )

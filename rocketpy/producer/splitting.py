@@ -1,4 +1,4 @@
-"""Batches of a producer that are each small enough to be sent."""
+"""Splits messages into batches that are small enough to be sent."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ __all__ = ["Splitting"]
 
 
 class Splitting:
-    """What a producer needs to split messages by size."""
+    """Splitting messages by size, as a base class of producers."""
 
     _preparer: Preparer
 
     def batches(self, messages: Iterable[Message], *, max_size: int | None = None) -> list[list[Message]]:
-        """Split messages of one topic, in their order, into batches that `send_batch` takes.
+        """Split messages of one topic, in their order, into batches for `send_batch`.
 
-        Nothing is sent: what is wrong with any of them is raised before. Values are serialized here, once. To send
-        many messages without their results, `send_many` is quicker.
+        Nothing is sent, and errors of all messages are raised here. Values are encoded here, once. To send many
+        messages without their results, `send_many` is faster.
 
         Args:
-            messages: any number; a message that is too large for a batch of several is one by itself.
-            max_size: bytes of a batch as it travels, with all properties; `max_message_size` when None.
+            messages: any number of messages. A message that is too large for a batch of several is a batch by itself.
+            max_size: the size of an encoded batch in bytes, with all properties; `max_message_size` when None.
 
         Raises:
-            ConfigError: they cannot travel together, or the body of one is larger than `max_message_size`.
-            SerializationError: the value of one cannot be written.
+            ConfigError: the messages cannot be in one batch, or a body is larger than `max_message_size`.
+            SerializationError: a value cannot be encoded.
         """
         return self._preparer.batches(messages, max_size)

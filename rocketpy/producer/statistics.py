@@ -1,4 +1,4 @@
-"""The figures of a producer, as users see them: plain records, made on request, in any thread."""
+"""The statistics of a producer: plain records, made on request, in any thread."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ __all__ = ["BrokerSends", "Observed", "ProducerStatistics", "SendFigures"]
 
 @attrs.frozen(kw_only=True)
 class BrokerSends(SendFigures):
-    """The figures of the sends to one broker."""
+    """The statistics of the sends to one broker."""
 
     in_flight: int
-    """Requests to the broker that wait for an answer, what else the client has asked it among them."""
+    """Requests of the client to the broker that wait for an answer, including those that are not sends."""
 
 
 @attrs.frozen(kw_only=True)
 class ProducerStatistics(SendFigures):
-    """The figures of the sends of a producer. Rates and latencies are of the last minute, all else since it was
+    """The statistics of a producer. Rates and latencies cover the last minute, counters the time since it was
     opened."""
 
     in_flight: int
-    """Sends that have begun and not ended. Those of `linger` count by batches, except in threads."""
+    """Sends that have begun and not ended. With `linger`, a batch counts as one, except for sends from threads."""
     brokers: Mapping[str, BrokerSends]
-    """By name, the brokers that it has sent to."""
+    """The sends to each broker, by broker name."""
     topics: Mapping[str, SendFigures]
-    """The topics that it has sent to."""
+    """The sends to each topic."""
     faults: FaultStatistics
-    """The brokers that it passes over because they were slow or failed."""
+    """The brokers that the producer avoids because they were slow or failed."""
 
 
 class Observed:
-    """What a producer needs to tell its figures."""
+    """The statistics of a producer, as a base class."""
 
     client: MQClientInstance
     config: ProducerConfig
@@ -59,14 +59,14 @@ class Observed:
     _reporting: CheckerCalls | None = None
     _under_way: int
     of_surface: WeakMethod[Callable[[], ProducerStatistics]] | None = None
-    """`statistics` of another surface, which knows more; weak, so that one that is forgotten can be told of."""
+    """`statistics` of another surface, which knows more; weak, so that a producer that is forgotten can be reported."""
 
     def statistics(self) -> ProducerStatistics:
-        """The figures of its sends. From any thread, and in every state."""
+        """Return the statistics of the sends. From any thread, and in every state."""
         return self.statistics_with(self._under_way)
 
     def statistics_with(self, under_way: int) -> ProducerStatistics:
-        """The same for other surfaces, which know themselves how many sends are under way."""
+        """Return the statistics for another surface, which knows how many sends are in flight."""
         meter, client = self._core.meter, self.client
         brokers = {
             name: BrokerSends(**_fields(found), in_flight=in_flight(client, name))
@@ -76,7 +76,7 @@ class Observed:
         return ProducerStatistics(**total, in_flight=under_way, brokers=brokers, topics=meter.by_topic(), faults=faults)
 
     def _begin_reports(self, nursery: trio.Nursery) -> Callable[[], Awaitable[None]]:
-        """Tell the user's function the statistics from now on; gives what ends that."""
+        """Start to report statistics to the user's function; returns a function that ends the reports."""
         from rocketpy.client.reports import Reports  # few producers report
         from rocketpy.producer.local_half import CheckerCalls, call_in_this_loop
 
@@ -87,18 +87,18 @@ class Observed:
         return reports.close
 
     def _all_figures(self) -> ProducerStatistics:
-        """What `statistics` of the surface returns."""
+        """Return what `statistics` of the surface returns."""
         of_surface = None if self.of_surface is None else self.of_surface()
         return self.statistics() if of_surface is None else of_surface()
 
     @property
     def in_report(self) -> bool:
-        """Whether the code that runs was called by `on_statistics`, which closing waits for."""
+        """Whether the current code was called by `on_statistics`, for which closing waits."""
         return self._reporting is not None and self._reporting.is_here
 
     @property
     def under_way_inside(self) -> int:
-        """Sends under way that only the trio loop knows of, such as frames of `send_many`."""
+        """Sends in flight that only the trio loop knows of, such as frames of `send_many`."""
         return max(0, self._under_way - self.outside.under_way)
 
 

@@ -1,4 +1,4 @@
-"""TransactionProducer: sends messages that consumers get only after a local transaction has committed, on trio.
+"""TransactionProducer: sends transactional messages, which consumers get only if a local transaction commits, on trio.
 
 Plays the part of TransactionMQProducer, and of sendMessageInTransaction in DefaultMQProducerImpl.
 """
@@ -46,12 +46,12 @@ logger = get_logger(__name__)
 
 
 class End(NamedTuple):
-    """How a transaction has ended, and the request that tells the broker.
+    """The end of a transaction: the result for the caller, and the END_TRANSACTION request for the broker.
 
     Attributes:
         result: the result for the caller.
         address: the address of the broker.
-        header: of END_TRANSACTION; None if it cannot be sent, so that the broker will ask.
+        header: the header of the request; None if it cannot be sent, so that the broker will check the transaction.
         remark: why the state is unknown.
     """
 
@@ -69,20 +69,20 @@ class End(NamedTuple):
 
 @final
 class TransactionProducer(Producer):
-    """Sends messages in transactions: ``async with rocketpy.TransactionProducer("orders", checker=check) as p:``.
+    """Sends transactional messages: ``async with rocketpy.TransactionProducer("orders", checker=check) as p:``.
 
-    It also has all methods of `Producer`. Brokers know it from its first heartbeat on, and may ask it about the
-    transactions of any producer of its group, even one that is gone.
+    It also has all methods of `Producer`. Brokers know it from its first heartbeat on, and may send it checks of the
+    transactions of any producer of its group, even one that has ended.
 
     Args:
-        group: name that the producers of one purpose share.
-        checker: called with a `MessageExt` when a broker asks how its transaction has ended; returns a
+        group: name of the producer group, which all producers of one application share.
+        checker: called with the half message, a `MessageExt`, when a broker checks its transaction; returns a
             `LocalTransactionState`. If it raises, or returns anything else, the state is UNKNOWN. A plain function runs
             in a thread, an async function in the loop of the producer.
         executor: the default executor of `send_in_transaction`.
         config: the settings; `group` and `fields` override them.
-        client: a client to share; without it the producer has one of its own.
-        network: where a client of its own gets its connections.
+        client: a client to share; without it, the producer makes one of its own.
+        network: makes the connections of a client of its own.
         async_caller: calls async checkers; for other surfaces.
         fields: settings by name, as in `TransactionProducerConfig`.
 
@@ -133,7 +133,7 @@ class TransactionProducer(Producer):
                 await self.client.routes.ensure(topic, timeout=self.config.send_timeout)
             except RocketMQError as exc:
                 logger.warning(
-                    "group %s: the brokers of %s are not known yet, so they cannot ask this producer: %s",
+                    "group %s: the brokers of %s are not known yet, so they cannot send checks to this producer: %s",
                     self.config.group,
                     topic,
                     exc,
@@ -157,10 +157,10 @@ class TransactionProducer(Producer):
         return self._call.is_here
 
     def check_statistics(self) -> ChecksStatistics:
-        """Counts of brokers' checks.
+        """Return counts of the checks of brokers.
 
         Raises:
-            ClientClosedError: it is not open.
+            ClientClosedError: the producer is not open.
         """
         self.check_open()
         assert self._checks is not None
@@ -182,18 +182,18 @@ class TransactionProducer(Producer):
 
         The broker stores a half message, which no consumer gets. Then the executor runs the local transaction and
         returns its state, which is sent to the broker. If the state is UNKNOWN, or does not reach the broker, the
-        broker asks the checker of any producer of the group: first after some seconds, and then at intervals.
+        broker sends a check to any producer of the group: first after some seconds, and then at intervals.
 
         If the half message was stored less safely than the broker is configured to, the transaction is rolled back, and
         the executor is not called. If this call is cancelled, the state remains unknown.
 
         Args:
-            message: the message, without a delay.
+            message: the message, without `delay_level`, `delay` and `deliver_at`.
             executor: runs the local transaction: called with the message, whose `transaction_id` is set, and `arg`;
                 returns a `LocalTransactionState`. A plain function runs in a thread. The default is the executor of the
                 producer.
-            arg: passed to the executor, and to a selector.
-            queue: where exactly, as in `send`.
+            arg: passed to the executor, and to the selector.
+            queue: the queue, as in `send`.
             selector: chooses the queue, as in `send`.
             timeout: seconds for sending the half message, `send_timeout` when None. The executor has no time limit.
 
@@ -225,11 +225,11 @@ class TransactionProducer(Producer):
         """
         chosen = self.executor if executor is None else checked_function(EXECUTOR, executor, 2)
         if chosen is None:
-            raise ConfigError("there is no executor: give one to send_in_transaction, or to the producer")
+            raise ConfigError("there is no executor: pass one to send_in_transaction or to the producer")
         return half_of(self._preparer.filled(message), self.config.group, self._unique_ids.next()), chosen
 
     def end(self, half: Message, sent: SendResult, outcome: Outcome) -> End:
-        """Return what follows the outcome of a local transaction. From any thread."""
+        """Return the end of a transaction, given the outcome of its local transaction. From any thread."""
         transaction_id, error = half.transaction_id or sent.message_id, outcome.error
         result = TransactionSendResult(
             sent, transaction_id, outcome.state, error if isinstance(error, Exception) else None
@@ -237,7 +237,7 @@ class TransactionProducer(Producer):
         if outcome.problem is not None:
             self._seldom.error(
                 ("executor", type(error)),
-                "group %s: the state of the transaction %s is unknown: %s",
+                "group %s: the state of the transaction %s is UNKNOWN: %s",
                 self.config.group,
                 transaction_id,
                 outcome.problem,
@@ -256,7 +256,7 @@ class TransactionProducer(Producer):
         return End(result, address, header, outcome.problem)
 
     async def tell(self, end: End) -> None:
-        """Tell the broker how a transaction has ended. If that fails, the broker will ask."""
+        """Send the state of a transaction to the broker. If that fails, the broker will check the transaction."""
         if end.header is None:
             return
         pool = self.client.pool
@@ -270,15 +270,15 @@ class TransactionProducer(Producer):
             self.note_untold(end.result, exc)
 
     def frame_of(self, end: End, connection: RequestConnection) -> bytes:
-        """The request that tells the broker, encoded for a connection of any kind. From any thread."""
+        """Return the END_TRANSACTION request, encoded for a connection of any kind. From any thread."""
         assert end.header is not None
         return self._end_frames.frame(connection, end.header, end.remark)
 
     def note_untold(self, result: TransactionSendResult, exc: RocketMQError) -> None:
-        """Log that the broker was not told how a transaction has ended."""
+        """Log that the state of a transaction did not reach the broker."""
         self._seldom.warning(
             "untold",
-            "group %s: the broker was not told that the transaction %s is %s, and will ask: %s",
+            "group %s: the state of the transaction %s, %s, did not reach the broker, which will check it: %s",
             self.config.group,
             result.transaction_id,
             result.local_state.value,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
@@ -24,7 +24,7 @@ from rocketpy.portal.waiting import LOOK, wait
 if TYPE_CHECKING:
     from rocketpy.sync.unseen import Failure, Failures
 
-__all__ = ["Callbacks", "SendFuture", "Surroundings"]
+__all__ = ["Callbacks", "SendFuture", "Surroundings", "complete_all"]
 
 logger = get_logger(__name__)
 
@@ -325,3 +325,14 @@ class SendFuture(Future[T]):
             fn(future)
         else:
             self._surroundings.callbacks.submit(partial(fn, future))
+
+
+def complete_all(futures: Iterable[SendFuture[T]], outcomes: Iterable[T]) -> None:
+    """Complete many futures, none of them with an error, as `complete` does, at less cost. Not for users."""
+    for future, outcome in zip(futures, outcomes, strict=True):
+        if future._is_wanted or future._state is not _PENDING:
+            future.complete(outcome)
+        else:
+            future._result = outcome
+            future._state = _FINISHED  # last: a thread that waits from here on finds it done
+            future._tell_late()

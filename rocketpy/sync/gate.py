@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from time import monotonic
 
@@ -83,15 +83,24 @@ class Gate:
         """Give the room back."""
         with self._lock:
             size = self._inside.pop(ticket, None)
-            if size is None:
-                return
-            self._used_size = self._used_size - size if self._inside else 0
-            if self._waiting and self._is_eased():
-                self._wake_all()
-            if self._until_empty:
-                for empty, spared in tuple(self._until_empty):
-                    if len(self._inside) <= spared:
-                        empty.set()
+            if size is not None:
+                self._give_back(size)
+
+    def leave_all(self, tickets: Iterable[object]) -> None:
+        """Give the room of many back in one go."""
+        with self._lock:
+            inside = self._inside
+            self._give_back(sum([inside.pop(ticket, 0) for ticket in tickets]))
+
+    def _give_back(self, size: int) -> None:
+        """So much room is free again: those who wait may go on. Holding the lock."""
+        self._used_size = self._used_size - size if self._inside else 0
+        if self._waiting and self._is_eased():
+            self._wake_all()
+        if self._until_empty:
+            for empty, spared in tuple(self._until_empty):
+                if len(self._inside) <= spared:
+                    empty.set()
 
     def _is_eased(self) -> bool:
         return not self._inside or (len(self._inside) <= self._eased[0] and self._used_size <= self._eased[1])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.portal.waiting import acquire
 from rocketpy.producer.lingering import no_room
 from rocketpy.results import SendResult
-from rocketpy.sync.future import SendFuture
+from rocketpy.sync.future import SendFuture, complete_all
 
 if TYPE_CHECKING:
     from rocketpy.message import Message, MessageQueue
@@ -36,14 +38,20 @@ class _LingeringFuture(SendFuture[SendResult]):
     is_gone = False
 
     def __init__(self, surroundings: Surroundings, gate: Gate) -> None:
-        super().__init__(surroundings)
+        self._surroundings = surroundings  # all that the base class's own __init__ does
         self._gate = gate
-        self.beginner = threading.get_ident()
+        self.beginner = get_ident()
 
     def hear(self, outcome: Outcome) -> None:
         """Complete the future."""
         self.complete(outcome)
         self._gate.leave(self)  # last: those who wait until the gate is empty find the callbacks due
+
+    @staticmethod
+    def hear_all(sinks: Sequence[_LingeringFuture], results: Sequence[SendResult]) -> None:
+        """Complete each with its result."""
+        complete_all(sinks, results)
+        sinks[0]._gate.leave_all(sinks)
 
 
 class _Sender:
@@ -59,7 +67,7 @@ class _Sender:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self.beginner = threading.get_ident()
+        self.beginner = get_ident()
         self._lock = threading.Lock()
         self._lock.acquire()
         self.is_gone = False
@@ -70,6 +78,15 @@ class _Sender:
         self.outcome = outcome
         self._gate.leave(self)
         self._lock.release()
+
+    @staticmethod
+    def hear_all(sinks: Sequence[_Sender], results: Sequence[SendResult]) -> None:
+        """Have each take its result, and wake all threads."""
+        for sink, result in zip(sinks, results, strict=True):
+            sink.outcome = result
+        sinks[0]._gate.leave_all(sinks)
+        for sink in sinks:
+            sink._lock.release()
 
     def wait(self) -> SendResult:
         """Wait for the outcome, and return or raise it."""

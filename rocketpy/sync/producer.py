@@ -91,7 +91,7 @@ class Producer(Lifetime[TrioProducer]):
         return self._inner.is_open
 
     def statistics(self) -> ProducerStatistics:
-        """The figures of its sends. See `rocketpy.Producer.statistics`."""
+        """Return the statistics of the sends. See `rocketpy.Producer.statistics`."""
         inner = self._inner
         return inner.statistics_with(self._direct.under_way + len(self._gate) + inner.under_way_inside)
 
@@ -103,17 +103,17 @@ class Producer(Lifetime[TrioProducer]):
         """Open it; the same as entering it with `with`.
 
         Raises:
-            ClientClosedError: it was started before, is closed, was made before a fork, or somebody closed it while it
+            ClientClosedError: it was started before, is closed, was created before a fork, or was closed while it
                 started.
         """
         super().start()
-        self._gates.open()  # closing it before it was started, or after a start that failed, had shut it
+        self._gates.open()  # a close before the start, or after a failed one, has shut them
         self._direct.open(self._portal)
         self._failures.open(self._portal)
         remember(self._under_way)
 
     def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
-        """What is under way is waited for first, and what waits for room is turned away."""
+        """Refuse sends that wait for room, and wait for those in flight, before the producer is closed."""
         self._gates.close()
         self._direct.outside.stop_accepting()
         self._under_way.wait_idle(None if error is None else self._under_way.exit_timeout)
@@ -161,19 +161,19 @@ class Producer(Lifetime[TrioProducer]):
         arg: Any = None,
         timeout: float | None = None,
     ) -> Future[SendResult]:
-        """Send a message without waiting for the answer, which the future will hold.
+        """Send a message without waiting for the answer, and return a future for its result.
 
-        What is wrong with the message is raised at once. While too much is under way
-        (`back_pressure_for_async_send_num`, `back_pressure_for_async_send_size`) this waits. A failed send is tried
-        again `retry_times_when_send_async_failed` times. Messages with one sharding key follow each other, in the
-        order of the calls. Done-callbacks run one after the other in a thread of their own, and may send. Closing the
-        producer waits for what is under way. So does the end of the process, for `exit_timeout` at the most.
+        Errors in the message are raised at once. This waits while too many messages are in flight
+        (`back_pressure_for_async_send_num`, `back_pressure_for_async_send_size`). A failed send is retried
+        `retry_times_when_send_async_failed` times. Messages with one sharding key are sent one at a time, in the order
+        of the calls. Done-callbacks run one at a time in a thread of their own, and may send. Closing the producer
+        waits for the messages in flight. So does the end of the process, for at most `exit_timeout` seconds.
 
         Raises:
             ConfigError: the message cannot be sent as it is.
             ClientClosedError: the producer is not open.
-            TooManyRequestsError: too much is under way, and this is a hook or a finalizer in a background thread of
-                rocketpy, which must not wait for room.
+            TooManyRequestsError: too many messages are in flight, and this is a hook or a finalizer in a background
+                thread of rocketpy, which must not wait for room.
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
@@ -206,8 +206,8 @@ class Producer(Lifetime[TrioProducer]):
         """Wait until a gate lets a message through."""
         if not gate.enter(ticket, len(outgoing.body), wait=not self._direct.is_ours):
             raise TooManyRequestsError(
-                "too much is under way, and a background thread of rocketpy must not wait for room: hand the message "
-                "to a thread of yours, or raise back_pressure_for_async_send_num or back_pressure_for_async_send_size"
+                "too many messages are in flight, and a background thread of rocketpy must not wait for room: send in "
+                "a thread of yours, or raise back_pressure_for_async_send_num or back_pressure_for_async_send_size"
             )
 
     def request(
@@ -238,16 +238,16 @@ class Producer(Lifetime[TrioProducer]):
         arg: Any = None,
         timeout: float | None = None,
     ) -> Future[MessageExt]:
-        """Send a message without waiting for the reply, which the future will hold.
+        """Send a message without waiting for the reply, and return a future for it.
 
-        Otherwise this is like `request`, and like `send_soon`: errors in the message are raised at once, this waits
-        while too many requests are under way (with bounds like those of sends, but counted apart), done-callbacks run
-        in a thread of their own, and closing the producer waits for the replies.
+        Otherwise this is like `request`, and like `send_soon`: errors in the message are raised at once; this waits
+        while too many requests are in flight (with the same bounds as sends, but counted apart); done-callbacks run in
+        a thread of their own; and closing the producer waits for the replies.
 
         Raises:
             ConfigError: the message cannot be sent as it is.
             ClientClosedError: the producer is not open.
-            TooManyRequestsError: too many requests are under way, and this is a background thread of rocketpy.
+            TooManyRequestsError: too many requests are in flight, and this is a background thread of rocketpy.
         """
         self._check_process()
         inner, retries = self._inner, self._inner.config.retry_times_when_send_async_failed
@@ -273,7 +273,7 @@ class Producer(Lifetime[TrioProducer]):
         seconds: float,
         retries: int,
     ) -> Terms:
-        """The terms of a send whose queue the caller chooses; the selector is asked here and now."""
+        """The terms of a send whose queue the caller chooses; calls the selector."""
         message = outgoing.message
         choice = choice_of(message, queue, selector, arg)
         terms = self._direct.outside.terms(outgoing, choice, seconds, retries)
@@ -289,7 +289,7 @@ class Producer(Lifetime[TrioProducer]):
         arg: Any,
         seconds: float,
     ) -> MessageQueue | None:
-        """The queue that the caller chooses, None for any; the selector is asked here and now."""
+        """The queue that the caller chooses, None for any; calls the selector."""
         choice = choice_of(message, queue, selector, arg)
         if choice is None or isinstance(choice, Fixed):
             return None if choice is None else choice.queue
@@ -310,7 +310,7 @@ class Producer(Lifetime[TrioProducer]):
         selector: QueueSelector | None = None,
         arg: Any = None,
     ) -> None:
-        """Send a message once and do not ask what becomes of it. See `rocketpy.Producer.send_oneway`."""
+        """Send a message without asking for an answer. See `rocketpy.Producer.send_oneway`."""
         self._check_process()
         outside, config = self._direct.outside, self._inner.config
         outgoing = outside.prepare(message)
@@ -331,7 +331,7 @@ class Producer(Lifetime[TrioProducer]):
         return self._direct.send(outgoing, terms)
 
     def batches(self, messages: Iterable[Message], *, max_size: int | None = None) -> list[list[Message]]:
-        """Split messages of one topic into batches that `send_batch` takes. See `rocketpy.Producer.batches`."""
+        """Split messages of one topic into batches for `send_batch`. See `rocketpy.Producer.batches`."""
         return self._inner.batches(messages, max_size=max_size)
 
     def send_many(
@@ -344,7 +344,7 @@ class Producer(Lifetime[TrioProducer]):
     ) -> SendManyResult:
         """Send any number of messages in frames, and wait until all are stored. See `rocketpy.Producer.send_many`.
 
-        The messages are taken and `on_failure` is called in the thread of the caller.
+        The messages are read, and `on_failure` is called, in the thread of the caller.
         """
         home = self._portal
         self._inner.check_open()
@@ -374,7 +374,7 @@ class Producer(Lifetime[TrioProducer]):
 
 
 def _end(home: Portal, many: Many, error: BaseException) -> None:
-    """Wait until what is in flight has ended; where it is Ctrl-C that ends it, give it up."""
+    """Wait for the frames in flight to end; cancel them first if the error is KeyboardInterrupt."""
     if not isinstance(error, Exception):
         home.post(many.abort)
     try:

@@ -27,10 +27,10 @@ __all__ = ["TransactionProducer"]
 
 @final
 class TransactionProducer(Producer):
-    """Sends messages in transactions: ``with rocketpy.sync.TransactionProducer("orders", checker=check) as producer:``.
+    """Sends transactional messages: ``with rocketpy.sync.TransactionProducer("orders", checker=check) as producer:``.
 
     Arguments and methods are those of `rocketpy.TransactionProducer`, without `await`. Plain checkers run in threads of
-    their own, plain executors in the thread that sends; async ones each in a trio loop and thread of their own.
+    their own, plain executors in the thread that sends. Async ones run each in a trio loop in a thread of its own.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class TransactionProducer(Producer):
         return self._transactions.in_checker or super()._is_waited_for
 
     def check_statistics(self) -> ChecksStatistics:
-        """Counts of brokers' checks. See `rocketpy.TransactionProducer.check_statistics`."""
+        """Return counts of the checks of brokers. See `rocketpy.TransactionProducer.check_statistics`."""
         self._check_process()
         return self._transactions.check_statistics()
 
@@ -104,7 +104,7 @@ class TransactionProducer(Producer):
         return executor(half, arg)
 
     def _tell(self, end: End) -> None:
-        """Tell the broker, over a data connection if there is one."""
+        """Send the state to the broker, over a data connection if there is one."""
         if end.header is None:
             return
         try:

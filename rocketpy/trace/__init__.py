@@ -1,7 +1,7 @@
-"""Message traces: who sent and who consumed each message, when, and how that went.
+"""Message traces: records of who sent and who consumed each message, when, and whether that succeeded.
 
-Records are made where that happens, gathered by one dispatcher for each client and topic, and sent as messages to a
-topic of the brokers. Plays the part of the package client.trace.
+Producers and consumers make the records; one dispatcher for each client and trace topic collects them, and sends them
+as messages to that topic. Plays the part of the package client.trace.
 """
 
 from __future__ import annotations

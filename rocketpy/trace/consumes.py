@@ -28,17 +28,17 @@ _REGION: Final = "DefaultRegion"
 _KEYS, _MSG_REGION, _TRACE_ON = PropertyName.KEYS, PropertyName.MSG_REGION, PropertyName.TRACE_SWITCH
 
 Ended = Callable[[ContextCode, bool], None]
-"""Told how a call has ended, and whether that is a success."""
+"""Called with how a listener call has ended, and whether that is a success."""
 
 
 class ConsumeTracer:
     """Makes the records of one consumer. For any thread; never waits.
 
     Args:
-        dispatcher: sends them.
-        group: of the consumer.
+        dispatcher: sends the records.
+        group: the group of the consumer.
         unique_ids: makes the ids that the records of one call have in common.
-        timeout: seconds that a listener may take.
+        timeout: the seconds after which a listener call is recorded as TIME_OUT.
     """
 
     def __init__(
@@ -50,18 +50,22 @@ class ConsumeTracer:
         self._timeout_ms = timeout * 1000
 
     def begin(self, messages: Sequence[MessageExt]) -> Ended | None:
-        """A listener is about to be called. Returns what to call when it has ended; None for what is not traced."""
+        """Record messages with which a listener is about to be called.
+
+        Returns:
+            A function to call when the listener call has ended; None if none of the messages is traced.
+        """
         traced = [each for each in messages if each.properties.get(_TRACE_ON) != "false"]
         if not traced:
             return None
         request_id, began, group, count = self._ids.next(), wall_ms(), self._group, len(messages)
         region = traced[-1].properties.get(_MSG_REGION) or _REGION
-        told = [(each.topic, each.message_id, each.properties.get(_KEYS)) for each in traced]
+        traced_ids = [(each.topic, each.message_id, each.properties.get(_KEYS)) for each in traced]
         before = [
             sub_before(began, region, group, request_id, each.message_id, each.reconsume_times, keys)
-            for each, (_, _, keys) in zip(traced, told, strict=True)
+            for each, (_, _, keys) in zip(traced, traced_ids, strict=True)
         ]
-        self._append(told, before)
+        self._append(traced_ids, before)
 
         def ended(code: ContextCode, success: bool) -> None:
             now = wall_ms()
@@ -70,20 +74,20 @@ class ConsumeTracer:
             cost = (now - began) // count
             after = [
                 sub_after(request_id, message_id, cost, keys, code, now, group, success=success)
-                for _, message_id, keys in told
+                for _, message_id, keys in traced_ids
             ]
-            self._append(told, after)
+            self._append(traced_ids, after)
 
         return ended
 
     def polled(self, messages: Sequence[MessageExt]) -> None:
-        """Messages are handed to the program, which counts as consumed, as in Java."""
+        """Record messages that a poll returns, which counts as consumed, as in Java."""
         ended = self.begin(messages)
         if ended is not None:
             ended(ContextCode.SUCCESS, True)
 
-    def _append(self, told: Sequence[tuple[str, str, str | None]], texts: Sequence[str]) -> None:
-        for (topic, message_id, keys), text in zip(told, texts, strict=True):
+    def _append(self, traced_ids: Sequence[tuple[str, str, str | None]], texts: Sequence[str]) -> None:
+        for (topic, message_id, keys), text in zip(traced_ids, texts, strict=True):
             self._dispatcher.append(topic, text, found_by(message_id, keys))
 
 
@@ -91,6 +95,6 @@ class ConsumeTracer:
 async def traced_consumption(
     client: MQClientInstance, config: SharingConfig, timeout: float = math.inf
 ) -> AsyncIterator[ConsumeTracer]:
-    """What traces a consumer whose listeners may take so long, as long as this is open."""
+    """The tracer of a consumer, as a context; `timeout` is that of its listeners, in seconds."""
     async with tracing(client, config, config.group, "CONSUME") as dispatcher:
         yield ConsumeTracer(dispatcher, config.group, new_unique_ids(client.network.local_ip()), timeout)

@@ -1,4 +1,4 @@
-"""Trace records, read: what a message of the trace topic says. Pure.
+"""Decodes the trace records in messages of the trace topic. Pure.
 
 Plays the part of the decoding half of TraceDataEncoder, and of TraceContext and TraceBean.
 """
@@ -22,50 +22,57 @@ _FLAGS: Final = {"true": True, "false": False}
 
 @attrs.frozen(kw_only=True)
 class TraceRecord:
-    """One record of a trace. What its kind does not say is None."""
+    """One trace record. Fields that its kind does not have are None."""
 
     kind: str
     """Pub, SubBefore, SubAfter, EndTransaction or Recall."""
     message_id: str
-    """The unique id of the message; of a batch that was sent, the ids of its messages, joined by commas."""
+    """The unique id of the message; for a batch, the ids of its messages, joined by commas."""
     timestamp: int | None = None
-    """Milliseconds since 1970."""
+    """The time in milliseconds since 1970."""
     region: str | None = None
+    """The region of the broker."""
     group: str | None = None
-    """Of the producer or consumer."""
+    """The group of the producer or consumer."""
     topic: str | None = None
     tags: str | None = None
     keys: str | None = None
+    """The keys of the message, separated by spaces."""
     store_host: str | None = None
     """The address of the broker."""
     body_length: int | None = None
+    """The size of the body in bytes."""
     cost: int | None = None
-    """Milliseconds that it took."""
+    """The duration of the send, or of the listener call divided by the number of its messages, in milliseconds."""
     message_type: MessageType | None = None
+    """Whether the message was a normal, delayed, half or committed one."""
     offset_message_id: str | None = None
     success: bool | None = None
+    """Whether the send, the listener call or the recall succeeded."""
     client_host: str | None = None
-    """As some clients write it."""
+    """The address of the client; only some versions of Java's client write it."""
     request_id: str | None = None
-    """What SubBefore and SubAfter of one call of a listener have in common."""
+    """An id that SubBefore and SubAfter of one listener call have in common."""
     retry_times: int | None = None
+    """How often the message was retried before."""
     context_code: ContextCode | None = None
+    """How the listener call ended."""
     transaction_id: str | None = None
     transaction_state: LocalTransactionState | None = None
     from_check: bool | None = None
-    """Whether the broker had asked."""
+    """Whether the state was sent as the answer to a check."""
 
 
 def decode_traces(body: bytes) -> list[TraceRecord]:
-    """The records in the body of a message of the trace topic. Those of unknown kinds are left out.
+    """Decode the records in the body of a message of the trace topic. Records of unknown kinds are left out.
 
     Raises:
-        MessageDecodeError: this is no such body.
+        MessageDecodeError: the body is not made of trace records.
     """
     try:
         text = body.decode()
     except UnicodeDecodeError as exc:
-        raise MessageDecodeError(f"the body of {len(body)} bytes is no trace: {exc}") from exc
+        raise MessageDecodeError(f"the body of {len(body)} bytes is not a trace: {exc}") from exc
     records = []
     for line in text.split(RECORD):
         kind, _, rest = line.partition(FIELD)
@@ -86,7 +93,7 @@ def _text(value: str) -> str | None:
 
 
 def _pub(fields: list[str]) -> TraceRecord:
-    # Without the id that the broker gave it in the oldest form; with the host of the client in some of 4.x.
+    # The oldest form has no offset message id; some versions of 4.x add the host of the client.
     offset_id, success = (None, fields[11]) if len(fields) == 12 else (_text(fields[11]), fields[12])
     return TraceRecord(
         kind="Pub",

@@ -1,7 +1,7 @@
-"""The dispatcher: gathers the trace records of one client for one topic, and sends many in a message.
+"""The dispatcher: collects the trace records of one client for one trace topic, and sends many in a message.
 
-Records come from any thread, and adding one neither waits nor raises: when the queue is full they are dropped, counted,
-and seldom told of in the log. A producer of its own sends them, which is never traced. Plays the part of
+Records come from any thread, and adding one neither waits nor raises: when the queue is full, records are dropped,
+counted, and logged at most once a minute. An internal producer sends them, which is never traced. Plays the part of
 AsyncTraceDispatcher.
 """
 
@@ -35,37 +35,37 @@ __all__ = ["MOST_RECORDS", "TraceDispatcher", "tracing"]
 logger = get_logger(__name__)
 
 MOST_RECORDS: Final = 2048
-"""Records that wait; more are dropped."""
+"""The largest number of records that wait; further ones are dropped."""
 MOST_BYTES: Final = 128_000
-"""Of one message."""
+"""The largest body of one message."""
 FLUSH_INTERVAL: Final = 5.0
-"""Seconds after which records are sent that do not fill a message."""
+"""Seconds after which records that do not fill a message are sent."""
 _IN_FLIGHT: Final = 16
-"""Messages that are under way."""
+"""The largest number of messages in flight."""
 _MOST_KEYS: Final = 16_384
-"""Bytes of the ids and keys that a message is found by: a broker takes 32,767 of all properties."""
+"""The largest size of the keys of a message, in bytes: a broker accepts 32,767 for all properties."""
 _TIMEOUT: Final = 5.0
 _MOST_GROUP: Final = 200
 _numbers = itertools.count(1)
 
 
 _Record: TypeAlias = tuple[str, str, str]
-"""One that waits: the topic of its message, for records of different topics do not travel together; the text; and what
-it is found by, with blanks between. A plain tuple, since one is made for each message."""
+"""A record that waits: the topic of its message, because records of different topics are sent apart; the text; and its
+keys, separated by spaces. A plain tuple, because one is made for each message."""
 
 
 class TraceDispatcher:
     """Sends the records of one client to one topic.
 
     Args:
-        client: whose connections it uses.
-        config: of the role that is traced first.
-        group: of that role.
-        kind: PRODUCE or CONSUME, as Java names the producers of traces.
+        client: the client, whose connections it uses.
+        config: the settings of the first producer or consumer that is traced.
+        group: the group of that producer or consumer.
+        kind: PRODUCE or CONSUME, for the name of the internal producer, as in Java.
 
     Attributes:
-        topic: where the records go.
-        users: how many roles it is open for.
+        topic: the trace topic.
+        users: the number of producers and consumers that use it.
         discarded: how many records were dropped because too many waited.
         lost: how many records were in messages that no broker took.
     """
@@ -81,7 +81,7 @@ class TraceDispatcher:
             client.config,
             group=f"_INNER_TRACE_PRODUCER-{group[:_MOST_GROUP]}-{kind}-{next(_numbers)}",
             send_timeout=_TIMEOUT,
-            # Packing takes longer than all else that is done for a record.
+            # No compression, which takes longer than all other work for a record.
             compress_body_over=2 * MOST_BYTES,
         )
         self._core = SendCore(client, settings)
@@ -103,9 +103,9 @@ class TraceDispatcher:
         """Add a record. Never waits, never raises.
 
         Args:
-            topic: of the message that it tells of.
+            topic: the topic of the traced message.
             text: the record.
-            found_by: the ids of its messages, and their keys, with blanks between.
+            found_by: its keys, separated by spaces.
         """
         queue = self._queue
         waiting = len(queue)
@@ -128,7 +128,7 @@ class TraceDispatcher:
         try:
             tell_loop(self._token, self._wake, idempotent=True)
         except trio.RunFinishedError:
-            return  # nobody is there any more
+            return  # the loop has ended
 
     # --- the loop ----------------------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class TraceDispatcher:
                     self._room.release()
 
     async def _send_all(self, *, at_least: int) -> None:
-        """Send messages as long as so many records wait."""
+        """Send messages while at least `at_least` records wait."""
         queue = self._queue
         while len(queue) >= at_least:
             records = [queue.popleft() for _ in range(min(self._batch, len(queue)))]
@@ -200,7 +200,7 @@ class TraceDispatcher:
 
 
 def _messages(records: Sequence[_Record]) -> Iterator[tuple[bytes, str, int]]:
-    """What is sent for records of one topic: bodies, each with its keys and how many records it has."""
+    """The messages for records of one topic: their bodies, keys, and numbers of records."""
     keys = " ".join(dict.fromkeys([found_by for _, _, found_by in records]))
     body = "".join([text for _, text, _ in records]).encode("utf-8", "replace")
     if len(body) <= MOST_BYTES and len(keys) <= _MOST_KEYS and keys.isascii():
@@ -215,7 +215,7 @@ def _messages(records: Sequence[_Record]) -> Iterator[tuple[bytes, str, int]]:
 
 
 def _fitting(keys: Sequence[str]) -> str:
-    """As many of them as a message may have, from the first on."""
+    """The first keys, as many as a message may have."""
     kept, size = [], 0
     for key in keys:
         size += len(key.encode("utf-8", "replace")) + 1
@@ -229,9 +229,10 @@ def _fitting(keys: Sequence[str]) -> str:
 async def tracing(
     client: MQClientInstance, config: TracedConfig, group: str, kind: str
 ) -> AsyncIterator[TraceDispatcher]:
-    """The dispatcher of a client for the topic of a role, open at least until the role has closed.
+    """The dispatcher of a client for a trace topic, as a context; open at least until the producer or consumer is
+    closed.
 
-    On leaving, what it has gathered is sent within `close_timeout`.
+    Leaving the context sends the records that wait, within `close_timeout`.
     """
     dispatcher = client.tracing.get(config.trace_topic)
     is_new = not isinstance(dispatcher, TraceDispatcher)

@@ -1,4 +1,4 @@
-"""Traces of producers: messages that were sent, ends of transactions, messages that were taken back.
+"""Traces of producers: messages sent, ends of transactions, and recalls.
 
 Plays the part of SendMessageTraceHookImpl, EndTransactionTraceHookImpl and DefaultRecallMessageTraceHook.
 """
@@ -31,7 +31,7 @@ logger = get_logger(__name__)
 
 _REGION: Final = "DefaultRegion"
 _MOST_IDS: Final = 200
-"""Ids of a batch in one record: a frame may have thousands, and a record is found by each."""
+"""The largest number of ids of a batch in one record: a frame may have thousands, and each is a key of the record."""
 _TAGS, _KEYS, _WAIT = PropertyName.TAGS, PropertyName.KEYS, PropertyName.WAIT
 _PREPARED, _DELAY = PropertyName.TRANSACTION_PREPARED, PropertyName.DELAY
 _SEND_OK = SendStatus.SEND_OK
@@ -45,8 +45,8 @@ class SendTracer:
     """Makes the records of one producer. For any thread; never waits, never raises.
 
     Args:
-        dispatcher: sends them.
-        group: of the producer.
+        dispatcher: sends the records.
+        group: the group of the producer.
     """
 
     def __init__(self, dispatcher: TraceDispatcher, group: str) -> None:
@@ -56,7 +56,7 @@ class SendTracer:
         self._seldom = Seldom(logger)
 
     def sent(self, outgoing: Outgoing, address: str, seconds: float, result: SendResult) -> None:
-        """A message, or a batch, has been stored after so many seconds."""
+        """Record a message, or a batch, that was stored after `seconds`."""
         try:
             self._sent(outgoing, address, int(seconds * 1000), result)
         except Exception as exc:  # noqa: BLE001  the message has been sent
@@ -99,7 +99,7 @@ class SendTracer:
         self._append(topic, text, message_id if keys is None else found_by(message_id, keys))
 
     def _sent_together(self, outgoing: Outgoing, address: str, cost: int, result: SendResult) -> None:
-        """A batch, which has neither tag nor keys of its own: one record, several where it has very many messages."""
+        """Record a batch, which has no tag or keys of its own: in one record, or in several for very many messages."""
         ids, offset_ids = result.message_id.split(","), result.offset_message_id.split(",")
         if len(offset_ids) != len(ids):
             offset_ids = []
@@ -133,7 +133,7 @@ class SendTracer:
         *,
         from_check: bool,
     ) -> None:
-        """A broker is about to be told how a transaction has ended."""
+        """Record the state of a transaction, which is about to be sent to a broker."""
         text = end_transaction(
             wall_ms(),
             properties.get(PropertyName.MSG_REGION) or _REGION,
@@ -151,13 +151,13 @@ class SendTracer:
         self._append(topic, text, found_by(message_id, properties.get(_KEYS)))
 
     def recalled(self, topic: str, message_id: str, region: str, *, success: bool) -> None:
-        """A broker has answered whether it takes a message back."""
+        """Record a recall that a broker has answered."""
         text = recall(wall_ms(), region, self._group, topic, message_id, success=success)
         self._append(topic, text, message_id)
 
 
 @asynccontextmanager
 async def traced_sends(client: MQClientInstance, config: ProducerConfig) -> AsyncIterator[SendTracer]:
-    """What traces a producer, as long as this is open."""
+    """The tracer of a producer, as a context."""
     async with tracing(client, config, config.group, "PRODUCE") as dispatcher:
         yield SendTracer(dispatcher, config.group)

@@ -164,8 +164,7 @@ class MessageWriter:
         codes = [tags_code_of(text) if b"TAGS" in text else 0 for text in properties]
         self._log.reserve(end - self._log.position)
         self._log.add_all(records)
-        first = queues[run.queue_ids[0]]
-        if first.is_waiting:  # as all queues of its topic
+        if queues[run.queue_ids[0]].is_waiting:  # as all queues of its topic
             self._clock.mark(positions[0], timestamp)
         places = map(queues.__getitem__, run.queue_ids)
         units = map(UNIT.pack, positions, sizes, codes)

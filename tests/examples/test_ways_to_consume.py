@@ -24,6 +24,7 @@ PRINTED = {
         "10000 messages from one thread, each with a place of its own",
         "2000 messages from 16 threads",
     ],
+    "batches": ["1000 messages in 10 batches of up to 103"],
     "broadcast": [f"one: {BOTH_PRICES}", f"two: {BOTH_PRICES}"],
     "commit_by_hand": [
         "[1, 2, 3, 4, 5] are written",

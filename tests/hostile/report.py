@@ -176,10 +176,10 @@ What is demanded of each attack:
 * The server lives, and a small request of the same kind works afterwards.
 
 A client is attacked by its broker: an attacker inserts requests between the frames of a real broker, through a proxy
-that passes everything else on. The client has consumers of every kind, a producer, and one of transactions. In the same
-loop, an innocent producer sends to an innocent consumer through clients of their own, ten times a second. The demands
-are the same as on servers. Afterwards every consumer must also have its queues, and get and commit every message that
-is sent from then on, and the checker must be asked.
+that passes everything else on. The client has consumers of every kind, a producer and a transaction producer. In the
+same loop, an innocent producer sends to an innocent consumer through clients of their own, ten times a second. The
+demands are the same as on servers. Afterwards every consumer must also have its queues, and get and commit every
+message that is sent from then on, and checks must reach the checker.
 
 Each bound that is declared in the code is tried twice: a request at the bound is accepted, and one just beyond it is
 refused with the code that is expected. Bounds of tables are reached by many requests together, and a few of them are

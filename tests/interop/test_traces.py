@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rocketpy.sync
-from rocketpy import Message, TraceRecord, decode_traces
+from rocketpy import LocalTransactionState, Message, TraceRecord, decode_traces
 from rocketpy.trace.records import ContextCode, MessageType
 from tests.interop.drivers import java_admin, java_produce, java_push_consumer
 from tests.interop.probe import eventually
@@ -84,6 +84,33 @@ def test_mqadmin_shows_who_sent_a_message_of_ours_and_who_consumed_it(
             lines = {line.split()[0]: line.split() for line in printed.splitlines() if line[:3] in ("Pub", "Sub")}
             assert (lines["Pub"][1], lines["Pub"][-1]) == ("ours", "success"), printed
             assert (lines["Sub"][1], lines["Sub"][-1]) == (group, "success"), printed
+
+
+def commit(message: Message, arg: object = None) -> LocalTransactionState:
+    """An executor, and a checker."""
+    return LocalTransactionState.COMMIT
+
+
+def test_mqadmin_reads_the_trace_of_a_transaction(apache: Apache, cluster: Cluster, topics: tuple[str, str]) -> None:
+    """It prints no ends of transactions, and has to read past them: they travel in one message with the sends."""
+    topic, traces = topics
+    settings = {"namesrv": cluster.namesrv, "enable_msg_trace": True, "trace_topic": traces, "send_timeout": 10.0}
+    with rocketpy.sync.TransactionProducer("ours", checker=commit, **settings) as producer:
+        sent = [producer.send_in_transaction(Message(topic, b"in a transaction"), commit) for _ in range(3)]
+    ids = {each.send_result.message_id for each in sent}
+
+    def all_there() -> list[TraceRecord] | None:
+        found = records(cluster.namesrv, traces)
+        return found if len(found) == 6 else None
+
+    found = eventually(all_there, "the records of three transactions", WITHIN)
+    for kind in ("Pub", "EndTransaction"):
+        assert {record.message_id for record in found if record.kind == kind} == ids
+    with java_admin(apache, cluster.namesrv) as admin:
+        for message_id in ids:
+            printed = admin.mqadmin("queryMsgTraceById", n=cluster.namesrv, i=message_id, t=traces)
+            [line] = [line.split() for line in printed.splitlines() if line.startswith("Pub")]
+            assert (line[1], line[-1]) == ("ours", "success"), printed
 
 
 def test_what_apaches_clients_record_is_read(

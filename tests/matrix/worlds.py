@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import threading
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from types import MappingProxyType
 
 import trio
@@ -14,7 +14,7 @@ import trio
 import rocketpy
 import rocketpy.aio
 import rocketpy.sync
-from rocketpy import ConsumeFromWhere
+from rocketpy import ConsumeFromWhere, UnknownContentTypeError
 from rocketpy.message import Message, MessageQueue
 from tests.matrix.casts import OF_PULL, OWN_TYPE, PRODUCERS, PULL, PUSH, TRANSACTIONS, Users, committed, hooks
 
@@ -177,7 +177,8 @@ class World:
 
     def _hear(self, message):
         self.users.do("listener")
-        _ = message.value
+        with suppress(UnknownContentTypeError):  # sent by a world before, whose consumer had the serializer
+            _ = message.value
         self.users.note_finished(message)
 
     async def _hear_async(self, message):

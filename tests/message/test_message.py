@@ -155,8 +155,8 @@ def test_threat_M7_separators_are_refused_everywhere(arguments: dict[str, Any]) 
         ({"deliver_at": 1.5}, "deliver_at is 1.5"),
         ({"deliver_at": False}, "deliver_at is False"),
         ({"deliver_at": datetime(2030, 1, 1)}, "no time zone"),  # noqa: DTZ001
-        ({"deliver_at": 1_700_000_000}, "in milliseconds if it is a number"),
-        ({"deliver_at": datetime(2001, 1, 1, tzinfo=UTC)}, "s ago: give a time to come"),
+        ({"deliver_at": 1_700_000_000}, "in milliseconds since 1970 if it is a number"),
+        ({"deliver_at": datetime(2001, 1, 1, tzinfo=UTC)}, "s ago: give a time in the future"),
         ({"deliver_at": 2**63}, "more than RocketMQ can express"),
         ({"delay": 1e300}, "more than RocketMQ can express"),
         ({"delay": 1e308}, "more than RocketMQ can express"),
@@ -261,7 +261,7 @@ def test_a_value_takes_the_place_of_a_body() -> None:
     assert (none.value, none.has_value) == (None, True)
     plain = Message("T", b"x")
     assert (plain.value, plain.has_value, pickle.loads(pickle.dumps(plain)).has_value) == (b"x", False, False)
-    with pytest.raises(ConfigError, match="a body and a value: give one"):
+    with pytest.raises(ConfigError, match="both a body and a value: give only one"):
         Message("T", b"x", value=1)
     with pytest.raises(ConfigError, match="empty"):
         Message("T")

@@ -67,7 +67,7 @@ def test_S18_a_request_is_a_copy_of_its_message() -> None:
 
 def test_S18_a_reply_is_not_asked_and_neither_is_anything_else() -> None:
     for wrong, words in (
-        (create_reply_message(request(), b"42"), "a reply cannot be a request"),
+        (create_reply_message(request(), b"42"), "the message is a reply, which cannot be a request"),
         ("x", "give a Message"),
     ):
         with pytest.raises(ConfigError, match=words):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import pytest
 import trio
 
+from rocketpy.client import send_hooks
 from rocketpy.errors import (
     BrokerError,
     ConfigError,
@@ -15,6 +17,7 @@ from rocketpy.errors import (
     RequestTimeoutError,
     SystemBusyError,
 )
+from rocketpy.logs import Seldom
 from rocketpy.message import Message, MessageQueue
 from rocketpy.producer import Producer
 from rocketpy.results import SendResult, SendStatus
@@ -154,7 +157,8 @@ async def test_a_lesser_promise_is_heard_once_with_the_result(autojump_clock, op
 
 @pytest.mark.parametrize("error", [ValueError("mine"), SystemExit(3), ConfigError("mine")], ids=repr)
 @pytest.mark.parametrize("name", ["before", "after"])
-async def test_what_they_raise_is_logged_and_the_send_goes_on(autojump_clock, opened, caplog, name, error):
+async def test_what_they_raise_is_logged_and_the_send_goes_on(autojump_clock, opened, caplog, monkeypatch, name, error):
+    monkeypatch.setattr(send_hooks, "Seldom", partial(Seldom, clock=trio.current_time))
     hooks, broker = Hooks(**{name: error}), SendBroker()
     with caplog.at_level(logging.WARNING, "rocketpy.client.send_hooks"):
         async with opened(broker, **hooks.settings) as (producer, _):

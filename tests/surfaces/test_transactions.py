@@ -120,7 +120,7 @@ def test_what_executors_say(surface, cluster, namesrv, topic):
                 said.append((result.local_state, result.error))
             with pytest.raises(ConfigError, match="must take the message and arg"):
                 await call(producer.send_in_transaction(Message(topic, b"x"), lambda message: COMMIT))
-            with pytest.raises(ConfigError, match="neither a delay"):
+            with pytest.raises(ConfigError, match="cannot have delay_level"):
                 await call(producer.send_in_transaction(Message(topic, b"x", delay_level=1)))
             return said
 
