@@ -32,7 +32,7 @@ class _Sender:
     __slots__ = ("_task", "is_gone", "outcome")
 
     def __init__(self) -> None:
-        self._task: trio.lowlevel.Task | None = None
+        self._task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
         self.is_gone = False
         self.outcome: Outcome | None = None
 
@@ -53,14 +53,10 @@ class _Sender:
             if task is not None:
                 reschedule(task)
 
-    def _abort(self, _: object) -> trio.lowlevel.Abort:
+    def abort(self, _: object) -> trio.lowlevel.Abort:
+        """The task is cancelled: it waits no longer."""
         self._task, self.is_gone = None, True
         return trio.lowlevel.Abort.SUCCEEDED
-
-    async def park(self) -> None:
-        """Wait for the outcome."""
-        self._task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self._abort)
 
 
 class TaskSends:
@@ -101,7 +97,8 @@ class TaskSends:
         self._taken += size
         try:
             self._accumulator.drop_in(entry)
-            await sender.park()
+            # Here and not in a method of the sender: every call between costs as much as to append a message.
+            await trio.lowlevel.wait_task_rescheduled(sender.abort)
         finally:
             self._taken -= size
             self._eased.set()

@@ -249,10 +249,12 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
             SendError: several tries failed.
         """
         self._lifecycle.check_here()
-        if self._lingering is not None and (head := self.outside.head(message := self._preparer.filled(message))):
-            choice = choice_of(message, queue, selector, arg)
-            retries = self.config.retry_times_when_send_failed
-            return await self._lingering.send(message, head, choice, self.checked_timeout(timeout), retries)
+        if self._lingering is not None:
+            message = self._preparer.filled(message)
+            if (head := self.outside.items.head(message)) is not None:
+                choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
+                retries = self.config.retry_times_when_send_failed
+                return await self._lingering.send(message, head, choice, self.checked_timeout(timeout), retries)
         outgoing = self._preparer.one(message)
         choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
         config = self.config
