@@ -236,8 +236,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
         Args:
             message: the message.
             queue: the queue. Concurrent sends to it keep no order.
-            selector: chooses the queue, given the queues, the message and `arg`; called once. Concurrent sends to the
-                queue that it chooses keep no order.
+            selector: chooses the queue, given the queues, the message and `arg`; called once. No order there either.
             arg: passed to the selector.
             timeout: seconds for the whole call, `send_timeout` when None.
 
@@ -255,9 +254,8 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
                 choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
                 retries = self.config.retry_times_when_send_failed
                 return await self._lingering.send(message, head, choice, self.checked_timeout(timeout), retries)
-        outgoing = self._preparer.one(message)
+        outgoing, config = self._preparer.one(message), self.config
         choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
-        config = self.config
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
         self._under_way += 1
