@@ -71,20 +71,6 @@ class Gate:
                     self._waiting.remove(room)
                 return False
 
-    def try_enter(self, ticket: object, size: int) -> bool:
-        """Take room if there is some, as `enter` does that does not wait, at less cost.
-
-        Raises:
-            ClientClosedError: the gate is closed.
-        """
-        with self._lock:
-            inside = self._inside
-            if not self._closed and len(inside) < self._count and self._used_size + size <= self._size:
-                inside[ticket] = size
-                self._used_size += size
-                return True
-        return self.enter(ticket, size, wait=False)  # which says what is wrong, or knows of a message that is too large
-
     def _is_held(self) -> bool:
         """Whether this thread holds the lock still: then this was called in the middle of the lines that it guards."""
         try:

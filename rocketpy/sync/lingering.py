@@ -160,7 +160,7 @@ class ThreadSends:
         deadline = outside.core.clock() + seconds
         entry = outside.items.entry(message, head, future, queue, seconds, 1 + retries, deadline, waits=False)
         try:
-            if not self._gate.try_enter(future, len(message.body)):
+            if not self._gate.enter(future, len(entry.body), wait=False):
                 self._enter(future, entry)
             self._accumulator.drop_in(entry)
         except BaseException:

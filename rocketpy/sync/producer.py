@@ -194,7 +194,7 @@ class Producer(Lifetime[TrioProducer]):
         future: SendFuture[SendResult] = SendFuture(self._surroundings)
         soon = Soon(direct, self._gate, outgoing, terms, future)
         try:
-            if not self._gate.try_enter(soon, len(outgoing.body)):
+            if not self._gate.enter(soon, len(outgoing.body), wait=False):
                 self._wait_for_room(self._gate, soon, outgoing)
             soon.begin()
         except BaseException:

@@ -218,21 +218,28 @@ async def test_S17_messages_that_differ_in_little_travel_as_all_others_do(autoju
     broker = BatchBroker()
     async with opened(broker, linger=LINGER) as (producer, _):
         await producer.send(Message("T", b"warm"))
-        with_id = Message("T", b"3")
-        with_id.properties["UNIQ_KEY"] = "X" * 32
-        flagged = Message("T", b"4")
+        flagged, one, two = (Message("T", body, tags="t") for body in (b"4", b"5", b"6"))
         flagged.flag = 7
+        one.properties["UNIQ_KEY"] = two.properties["UNIQ_KEY"] = "X" * 32
         alike = [Message("T", b"%d" % number, tags="t") for number in range(3)]
-        for others in ([], [Message("T", b"12")], [with_id], [flagged], [Message("T", b"5", keys=["k"])]):
+        other = Message("T", b"7", tags="t", keys=["k"])
+        for given in (
+            alike,
+            [*alike, Message("T", b"12", tags="t")],
+            [*alike, flagged],
+            [one, two],
+            [*alike, one, other],
+        ):
             broker.taken.clear()
-            given = [*alike, *others]
             results = await gather(producer, given, in_order=False)
             [taken] = broker.taken
             items = {item.body: item for item in decode_batch(taken.body)}
             for message, result in zip(given, results, strict=True):
                 properties = {**message.properties, "UNIQ_KEY": result.message_id}
                 assert items[message.body].flag == message.flag
-                assert decode_properties(items[message.body].properties.decode()) == properties
+                text = items[message.body].properties.decode()
+                assert decode_properties(text) == properties
+                assert text.count("UNIQ_KEY") == 1
 
 
 async def test_S17_batches_are_never_compressed(autojump_clock, opened):
