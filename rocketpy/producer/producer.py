@@ -253,13 +253,11 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
             message = self._preparer.filled(message)
             if (head := self.outside.items.head(message)) is not None:
                 choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
-                retries = self.config.retry_times_when_send_failed
-                return await self._lingering.send(message, head, choice, self.checked_timeout(timeout), retries)
+                return await self._lingering.send(message, head, choice, self.checked_timeout(timeout))
         outgoing = self._preparer.one(message)
         choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
-        config = self.config
-        tries = 1 + config.retry_times_when_send_failed
-        seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
+        tries = 1 + self.config.retry_times_when_send_failed
+        seconds = self.config.send_timeout if timeout is None else self.checked_timeout(timeout)
         self._under_way += 1
         try:
             return await send_drivers.send(self._core, outgoing, choice, tries, seconds)
