@@ -74,9 +74,7 @@ class TaskSends:
         self._taken = 0
         self._eased = trio.Event()
 
-    async def send(
-        self, message: Message, head: Head, choice: Choice | None, seconds: float, retries: int
-    ) -> SendResult:
+    async def send(self, message: Message, head: Head, choice: Choice | None, seconds: float) -> SendResult:
         """Send a message and wait for the answer.
 
         Raises:
@@ -84,8 +82,9 @@ class TaskSends:
             RocketMQError: it was not acknowledged.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        clock = self._outside.core.clock
-        deadline = clock() + seconds
+        core = self._outside.core
+        deadline = core.clock() + seconds
+        tries = 1 + core.config.retry_times_when_send_failed
         sender = _Sender()
         queue = choice.queue if isinstance(choice, Fixed) else None
         if choice is not None and queue is None:
@@ -93,7 +92,7 @@ class TaskSends:
         size = len(message.body)
         while self._taken and self._taken + size > self._most:
             await self._wait_room(message.topic, deadline, seconds)
-        entry = self._outside.items.entry(message, head, sender, queue, seconds, 1 + retries, deadline, waits=True)
+        entry = self._outside.items.entry(message, head, sender, queue, seconds, tries, deadline, waits=True)
         self._taken += size
         try:
             self._accumulator.drop_in(entry)

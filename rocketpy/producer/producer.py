@@ -252,8 +252,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
             message = self._preparer.filled(message)
             if (head := self.outside.items.head(message)) is not None:
                 choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
-                retries = self.config.retry_times_when_send_failed
-                return await self._lingering.send(message, head, choice, self.checked_timeout(timeout), retries)
+                return await self._lingering.send(message, head, choice, self.checked_timeout(timeout))
         outgoing, config = self._preparer.one(message), self.config
         choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
         tries = 1 + config.retry_times_when_send_failed
