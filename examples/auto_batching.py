@@ -14,7 +14,7 @@ from rocketpy.sync import Message, Producer
 
 
 def main() -> None:
-    """Send from one thread that does not wait, then from many that do."""
+    """Send from one thread that does not wait, then from many threads that wait."""
     with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv:
         topic = sys.argv[2] if len(sys.argv) > 2 else "Clicks"
         # A message lingers for at most ten milliseconds.

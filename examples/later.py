@@ -1,4 +1,4 @@
-"""Messages for later: by a delay level, at a moment, after some seconds, and one that is recalled.
+"""Delayed and timed messages: by a delay level, by `deliver_at`, by `delay`, and one that is recalled.
 
 `python -m examples.later [NAMESRV]`. Without a name server the program starts a cluster of its own. Apache's broker
 delivers the others as well, and recalls messages with recallMessageEnable=true, from RocketMQ 5.3 on.

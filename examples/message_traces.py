@@ -1,4 +1,4 @@
-"""Trace messages, and hook into sends: `python -m examples.message_traces [NAMESRV TOPIC]`.
+"""Message traces and send hooks: `python -m examples.message_traces [NAMESRV TOPIC]`.
 
 The topic of traces must exist (`traceTopicEnable=true`). Without a name server the program starts a cluster of its own.
 """
@@ -14,7 +14,7 @@ from rocketpy.sync import LitePullConsumer, Message, Producer, PushConsumer
 
 
 class NotAllowedError(Exception):
-    """Somebody wants to send what nobody may send."""
+    """The message is internal, and must not be sent."""
 
 
 def check(context: SendContext) -> None:
@@ -24,7 +24,7 @@ def check(context: SendContext) -> None:
 
 
 def note(context: SendContext, outcome: SendResult | RocketMQError | None) -> None:
-    """Tell of each try."""
+    """Print the outcome of each try."""
     print(f"{context.group} -> {context.topic}: {type(outcome).__name__}")
 
 

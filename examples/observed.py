@@ -1,4 +1,4 @@
-"""See what a producer does, in figures and in the log: `python -m examples.observed [NAMESRV TOPIC]`.
+"""See what a producer does, by its statistics and the log: `python -m examples.observed [NAMESRV TOPIC]`.
 
 Without a name server the program starts a cluster of its own.
 """
@@ -16,7 +16,7 @@ DONE = threading.Event()
 
 
 def tell(statistics: ProducerStatistics) -> None:
-    """Called at every interval, in a thread. Here it prints; it could as well feed a dashboard."""
+    """Report the statistics. Called at every interval, in a thread; a real program may feed a dashboard."""
     latency = statistics.latency
     if statistics.sent >= 1000 and not DONE.is_set():
         print(f"{statistics.sent} messages sent, {statistics.failed} failed")
@@ -28,7 +28,7 @@ def tell(statistics: ProducerStatistics) -> None:
 
 
 def main() -> None:
-    """Send, and be told."""
+    """Send, with statistics every tenth of a second."""
     logging.basicConfig(stream=sys.stdout, format="%(message)s")
     log = logging.getLogger("rocketpy.client.lifecycle")
     log.setLevel(logging.INFO)

@@ -1,7 +1,7 @@
-"""Senders that pass over a slow broker until it is well again: `python -m examples.slow_broker`.
+"""Senders that avoid a slow broker until it has recovered: `python -m examples.slow_broker`.
 
-A cluster of three brokers, of which one takes 0.6 s for every message for a while. The table is quicker than Java's, so
-that there is something to see within seconds.
+One of three brokers takes 0.6 s for every message for a while. The latency table has shorter times than Java's, so that
+the program ends within seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SENDERS = 16
 
 
 def sends_in(seconds: float, producer: Producer) -> int:
-    """How many messages so many threads get acknowledged."""
+    """The number of messages that `SENDERS` threads get acknowledged in so many seconds."""
     until = time.monotonic() + seconds
 
     def keep_sending(sender: int) -> int:

@@ -1,4 +1,4 @@
-"""Transactions with asyncio: one that is committed at once, and one whose state the broker has to ask for.
+"""Transactions with asyncio: one that commits at once, and one that the broker has to check.
 
 python -m examples.transactions_asyncio
 """
@@ -34,7 +34,8 @@ async def look_up(message: MessageExt) -> LocalTransactionState:
 
 
 async def main() -> None:
-    """Pay twice. This broker asks every half second; others do so after six seconds and then every thirty."""
+    """Pay twice. This broker checks every half second; by default, brokers check after six seconds and then every
+    30."""
     async with (
         AsyncioLocalCluster(transaction_time_out=200, transaction_check_interval=500) as cluster,
         TransactionProducer("shop", checker=look_up, executor=pay, namesrv=cluster.name_server_addresses) as producer,

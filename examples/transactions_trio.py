@@ -1,4 +1,4 @@
-"""Transactions with trio: a producer crashes before it tells the broker the state, which then asks another producer.
+"""Transactions with trio: a producer crashes before it sends the state, and the broker checks with another producer.
 
 python -m examples.transactions_trio
 """

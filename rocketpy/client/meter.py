@@ -45,7 +45,7 @@ class SendFigures:
     sent: int
     """Messages that a broker has acknowledged. Those of a batch count one by one."""
     sent_bytes: int
-    """Bytes of the bodies of these messages as they were sent, compressed or in encoded batches."""
+    """Bytes of the bodies of these messages as they were sent, compressed or as encoded batches."""
     one_way: int
     """Messages written by `send_oneway`, which has no acknowledgement."""
     failed: int
@@ -153,12 +153,12 @@ class Cell:
 
     @property
     def rates(self) -> tuple[Rate, Rate, Rate, Rate]:
-        """Of messages, bytes, messages that failed, and retries."""
+        """The rates of messages, bytes, messages that failed, and retries."""
         return self._messages, self._bytes, self._failed, self._retries
 
     @property
     def histogram(self) -> Histogram:
-        """Of the seconds that tries took."""
+        """The latencies of tries."""
         return self._histogram
 
 

@@ -64,10 +64,10 @@ class WritingConnection(RequestConnection, Protocol):
 
 
 class Tracer(Protocol):
-    """Hears what a producer does, on any thread; never raises, never waits."""
+    """Records the sends, transactions and recalls of a producer, on any thread; never raises, never waits."""
 
     def sent(self, outgoing: Outgoing, address: str, seconds: float, result: SendResult) -> None:
-        """A message has been stored, after so many seconds."""
+        """Record a message that was stored after `seconds`."""
         ...
 
     def ended(
@@ -81,11 +81,11 @@ class Tracer(Protocol):
         *,
         from_check: bool,
     ) -> None:
-        """A broker is about to be told how a transaction has ended; whether it has asked."""
+        """Record the state of a transaction, which is about to be sent, perhaps as the answer to a check."""
         ...
 
     def recalled(self, topic: str, message_id: str, region: str, *, success: bool) -> None:
-        """A broker has answered whether it takes a message back."""
+        """Record a recall that a broker has answered."""
         ...
 
 
@@ -94,7 +94,7 @@ _Connection_co = TypeVar("_Connection_co", bound=RequestConnection, covariant=Tr
 
 @attrs.define(eq=False)
 class Try(Generic[_Connection_co]):
-    """One try of one send, under way."""
+    """One try of a send, in flight."""
 
     outgoing: Outgoing
     queue: MessageQueue
@@ -106,10 +106,10 @@ class Try(Generic[_Connection_co]):
     started: float
     """On trio's clock."""
     command: RemotingCommand | None = None
-    """The request as fields, where hooks want to see it."""
+    """The request as fields, if request hooks need it."""
     others: bool = False
     """Whether there is another broker that could take the message."""
     cell: Cell | None = None
-    """Counts it when it has been acknowledged; None where that is still to be looked up."""
+    """Counts the try when it is acknowledged; None if the cell must be looked up then."""
     context: SendContext | None = None
-    """What hooks see; None where there are none, and once they have heard how it went."""
+    """The context for send hooks; None if there are none, and after they were called with the outcome."""

@@ -76,7 +76,7 @@ def _checked(topic: str, handle: object) -> RecallHandle:
     """
     check_topic(topic)
     if is_retry_topic(topic) or topic.startswith(DLQ_PREFIX):
-        raise ConfigError(f"{topic} is a topic of RocketMQ's own: no message of it can be recalled")
+        raise ConfigError(f"{topic} is a topic of RocketMQ's own: give the topic to which the message was sent")
     if not isinstance(handle, str) or not handle:
         raise ConfigError(
             f"the recall handle is {handle!r:.100}: give the `recall_handle` of the result of the send; it is None if "
@@ -87,11 +87,14 @@ def _checked(topic: str, handle: object) -> RecallHandle:
     except RemoteProtocolError as exc:
         raise ConfigError(f"{exc}: give the `recall_handle` of the result of the send, unchanged") from exc
     if found.topic != topic:
-        raise ConfigError(f"the recall handle belongs to a message of {found.topic!r:.127}, not of {topic}")
-    if not _UNIQUE_ID.fullmatch(found.message_id):
-        # A broker would take it, recall a message that it does not have, and answer that all is well.
         raise ConfigError(
-            f"the recall handle names the message {found.message_id!r:.100}, which is no unique id: it is cut off or "
-            "damaged; give the `recall_handle` of the result of the send, unchanged"
+            f"the recall handle belongs to a message of {found.topic!r:.127}, not of {topic}: give the topic to which "
+            "the message was sent"
+        )
+    if not _UNIQUE_ID.fullmatch(found.message_id):
+        # A broker would accept it, recall a message that it does not have, and answer with success.
+        raise ConfigError(
+            f"the recall handle names the message {found.message_id!r:.100}, which is not a unique id: it is cut off "
+            "or damaged; give the `recall_handle` of the result of the send, unchanged"
         )
     return found

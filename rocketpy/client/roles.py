@@ -60,7 +60,7 @@ class TransactionQuestion(NamedTuple):
 
 @runtime_checkable
 class AskedRole(Protocol):
-    """A producer that brokers ask how transactions have ended. Producers without these methods are not asked."""
+    """A producer that takes brokers' checks of transactions. Producers without these methods get none."""
 
     def topics(self) -> Iterable[str]:
         """The topics whose routes the client must keep fresh, so that their brokers know the producer."""
@@ -165,7 +165,8 @@ class RoleTable:
 
     @property
     def are_needed(self) -> bool:
-        """Whether brokers must always know this client, because it consumes, or may be asked about transactions."""
+        """Whether brokers must always know this client, because it consumes messages or takes checks of
+        transactions."""
         return bool(self.consumers) or any(isinstance(role, AskedRole) for role in self.producers.values())
 
     def heartbeat(self, client_id: str) -> HeartbeatData | None:

@@ -203,6 +203,17 @@ class RouteTable:
         route = self._routes.get(topic)
         return None if route is None or route.not_readable is None else _unusable(route, route.not_readable, "read")
 
+    async def refresh_existing(self, topic: str) -> TopicRoute | None:
+        """Look up one topic again. None if no name server knows it, whatever its first message would create.
+
+        Raises:
+            NameServerUnreachableError: no name server answered; the old route stays.
+        """
+        try:
+            return await self._look_up(topic, self._timeout, None)
+        except TopicNotFoundError:
+            return None
+
     async def refresh(self, topic: str, *, timeout: float | None = None) -> TopicRoute | None:
         """Look up one topic again. If no name server knows it, the old route stays; None if there is none.
 

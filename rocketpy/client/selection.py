@@ -47,7 +47,7 @@ def select_queue(
     fault: MQFaultStrategy | None = None,
     oneway: bool = False,
 ) -> MessageQueue:
-    """The next queue in turn; with `oneway` for a send of which nothing more is heard.
+    """The next queue in turn; with `oneway` for a send without an answer.
 
     A broker that has just failed (`avoid`) and brokers that rest are passed over; when only such are left, one of the
     least bad of them is taken all the same: there is always an answer.

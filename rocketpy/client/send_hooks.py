@@ -42,7 +42,7 @@ class SendContext:
     queue: MessageQueue
     """The queue to which the message is sent."""
     broker_address: str
-    """The address of the broker, a host and a port with a colon between."""
+    """The address of the broker, with its port."""
     oneway: bool
     """Whether the send has no answer, as in `send_oneway`."""
     unit_mode: bool

@@ -113,7 +113,7 @@ class SendCore:
         self.is_open = False
 
     def trace_with(self, tracer: Tracer | None) -> None:
-        """From now on tell somebody of each acknowledged try."""
+        """Record each acknowledged try with a tracer from now on; None ends that."""
         self.tracer = tracer
         self._is_watched = self.hooks is not None or tracer is not None
 
@@ -374,7 +374,10 @@ class SendCore:
         if self.fault.enabled:
             self.fault.update(attempt.broker_name, elapsed)
         if self._is_watched:
-            self._acknowledged(attempt, result, elapsed)
+            if self.tracer is not None:
+                self.tracer.sent(attempt.outgoing, attempt.address, elapsed, result)
+            if attempt.context is not None:
+                self.hooks_end(attempt, result)
         if result.status is not _SEND_OK and self.config.retry_another_broker_when_not_store_ok:
             raise NotStoredOkError(result)
         outgoing, cell = attempt.outgoing, attempt.cell
@@ -385,12 +388,6 @@ class SendCore:
         if len(samples) >= GATHERED:
             cell.drain()
         return result
-
-    def _acknowledged(self, attempt: Try[AnyConnection], result: SendResult, elapsed: float) -> None:
-        if self.tracer is not None:
-            self.tracer.sent(attempt.outgoing, attempt.address, elapsed, result)
-        if attempt.context is not None:
-            self.hooks_end(attempt, result)
 
     def hooks_end(self, attempt: Try[AnyConnection], outcome: SendResult | BaseException) -> None:
         """Tell hooks once how a try has ended."""

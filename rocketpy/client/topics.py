@@ -10,22 +10,44 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.client.api import admin as admin_api
-from rocketpy.errors import ConfigError, NameServerUnreachableError, RequestTimeoutError, RouteNotFoundError
+from rocketpy.errors import (
+    ConfigError,
+    NameServerUnreachableError,
+    RequestTimeoutError,
+    RouteNotFoundError,
+    TopicNotFoundError,
+)
 from rocketpy.remoting.backoff import FullJitter, retrying
 from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.names import check_topic, is_system_topic
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.publish_info import TopicRoute
 
 __all__ = ["create_topic"]
 
 _visible = FullJitter(0.01, 0.5)
 
 
-async def create_topic(client: MQClientInstance, topic: str, *, queues: int, key: str, timeout: float) -> None:
+async def create_topic(
+    client: MQClientInstance, topic: str, *, queues: int | None, default_queues: int, key: str, timeout: float
+) -> None:
     """Create a topic on every master that holds the topic `key`, or change its queues; return once routes have it.
+
+    Fewer queues than a broker has are fewer to write to. All can still be read, so that no message is out of reach.
+
+    Args:
+        client: asks and tells the servers.
+        topic: the name of the topic.
+        queues: queues to write to on each broker; None for `default_queues` on brokers that do not have the topic, and
+            no change on the others.
+        default_queues: the number for None.
+        key: the topic that the brokers have.
+        timeout: seconds for everything.
 
     Raises:
         ConfigError: the name or the number of queues cannot be used.
@@ -35,34 +57,69 @@ async def create_topic(client: MQClientInstance, topic: str, *, queues: int, key
     check_topic(topic)
     if is_system_topic(topic):
         raise ConfigError(f"{topic} is a topic of RocketMQ's own")
-    if isinstance(queues, bool) or not isinstance(queues, int):
-        raise ConfigError(f"queues must be a whole number, not {queues!r}")
-    if not 1 <= queues <= 65_536:
-        raise ConfigError(f"a topic has 1 to 65536 queues on each broker, not {queues!r}")
+    if queues is not None:
+        _check(queues)
     try:
         with trio.fail_after(timeout):
-            await _create(
-                client, TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues), key, timeout
-            )
-            await _wait_visible(client, topic)
+            masters = await _masters(client, topic, key, timeout)
+            existing = await client.routes.refresh_existing(topic)
+            wanted: dict[str, int] = {}
+            for name, address in masters.items():
+                readable, writable = _queues_of(existing, name)
+                if queues is None and writable:
+                    continue
+                wanted[name] = default_queues if queues is None else queues
+                config = TopicConfig(
+                    topic_name=topic, read_queue_nums=max(wanted[name], readable), write_queue_nums=wanted[name]
+                )
+                await admin_api.create_topic(client.pool, address, config, default_topic=key, timeout=timeout)
+            await _wait_visible(client, topic, wanted)
     except trio.TooSlowError as exc:
         raise RequestTimeoutError(f"the topic {topic} was not there within {timeout:g} s", timeout=timeout) from exc
 
 
-async def _create(client: MQClientInstance, config: TopicConfig, key: str, timeout: float) -> None:
-    await client.routes.ensure(key, timeout=timeout)
+def _check(queues: object) -> None:
+    if isinstance(queues, bool) or not isinstance(queues, int):
+        raise ConfigError(f"queues must be a whole number, not {queues!r}")
+    if not 1 <= queues <= 65_536:
+        raise ConfigError(f"a topic has 1 to 65536 queues on each broker, not {queues!r}")
+
+
+async def _masters(client: MQClientInstance, topic: str, key: str, timeout: float) -> dict[str, str]:
+    """Names and addresses of the brokers that hold `key`."""
+    try:
+        await client.routes.ensure(key, timeout=timeout)
+    except TopicNotFoundError as error:
+        raise TopicNotFoundError(
+            f"no broker can be found to create the topic {topic}: it is created on those with the topic {key}, and "
+            "no name server knows any. Start a broker with autoCreateTopicEnable=true, or give the producer "
+            "create_topic_key, the name of a topic that all brokers have",
+            topic=topic,
+        ) from error
     route = client.routes.route(key)
-    masters = [] if route is None else [ids[MASTER_ID] for ids in route.brokers.values() if MASTER_ID in ids]
-    for address in masters:
-        await admin_api.create_topic(client.pool, address, config, default_topic=key, timeout=timeout)
+    brokers = {} if route is None else route.brokers
+    return {name: addresses[MASTER_ID] for name, addresses in brokers.items() if MASTER_ID in addresses}
 
 
-async def _wait_visible(client: MQClientInstance, topic: str) -> None:
-    """Wait until name servers know the topic, which brokers register by themselves."""
+def _queues_of(route: TopicRoute | None, broker_name: str) -> tuple[int, int]:
+    """How many queues of a broker can be read, and written; none of a topic that it does not have."""
+    if route is None:
+        return 0, 0
+    readable = sum(queue.broker_name == broker_name for queue in route.subscribe)
+    return readable, sum(queue.broker_name == broker_name for queue in route.publish.queues)
+
+
+async def _wait_visible(client: MQClientInstance, topic: str, wanted: Mapping[str, int]) -> None:
+    """Wait until name servers know the topic, with these queues, which brokers register by themselves."""
 
     async def look() -> None:
-        await client.routes.refresh(topic)
+        route = await client.routes.refresh_existing(topic)
         await client.routes.ensure(topic)
+        if route is None or route.endpoints:
+            return
+        for name, number in wanted.items():
+            if _queues_of(route, name)[1] not in (0, number):
+                raise TopicNotFoundError(f"{name} has not registered the {number} queues of {topic} yet", topic=topic)
 
     policy = retrying(attempts=1000, wait=_visible, worth_it=_not_there_yet)
     await policy(look)

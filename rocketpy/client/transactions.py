@@ -41,11 +41,13 @@ _FLAGS = {
     LocalTransactionState.ROLLBACK: TRANSACTION_ROLLBACK,
     LocalTransactionState.UNKNOWN: TRANSACTION_NONE,
 }
-_TIMES = (
-    PropertyName.DELAY,
-    PropertyName.TIMER_DELAY_SEC,
-    PropertyName.TIMER_DELAY_MS,
-    PropertyName.TIMER_DELIVER_MS,
+_TIMES = frozenset(
+    (
+        PropertyName.DELAY,
+        PropertyName.TIMER_DELAY_SEC,
+        PropertyName.TIMER_DELAY_MS,
+        PropertyName.TIMER_DELIVER_MS,
+    )
 )
 
 
@@ -57,7 +59,7 @@ def half_of(message: Message, group: str, unique_id: str) -> Message:
     """
     if not isinstance(message, Message):
         raise ConfigError(f"give a Message, not {message!r:.100}")
-    if any(name in message.properties for name in _TIMES):
+    if not _TIMES.isdisjoint(message.properties):
         raise ConfigError(
             "a transactional message cannot have delay_level, delay or deliver_at, because it is delivered when the "
             "transaction commits: leave them out"

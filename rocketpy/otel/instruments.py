@@ -22,6 +22,7 @@ from rocketpy.otel.conventions import (
     Attributes,
     error_type,
 )
+from rocketpy.seams import wall_ms
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -46,17 +47,25 @@ class Operation:
         attributes: the attributes of its span; those in `_OF_METRICS` are kept for its metrics.
         messages: the number of its messages.
         processes: whether it is the call of a listener.
+        elapsed: the seconds since it began.
     """
 
     def __init__(
-        self, instruments: Instruments, span: Span, attributes: Attributes, messages: int, *, processes: bool
+        self,
+        instruments: Instruments,
+        span: Span,
+        attributes: Attributes,
+        messages: int,
+        *,
+        processes: bool,
+        elapsed: float,
     ) -> None:
         self._instruments = instruments
         self.span = span
         self._attributes = {name: value for name, value in attributes.items() if name in _OF_METRICS}
         self.messages = messages
         self._processes = processes
-        self._began = perf_counter()
+        self._began = perf_counter() - elapsed
         self._ended = False
 
     @property
@@ -133,8 +142,12 @@ class Instruments:
         *,
         context: Context | None = None,
         links: Sequence[Link] = (),
+        elapsed: float = 0.0,
     ) -> Operation:
-        """Begin an operation. Its span is a child of the current span, or of the span in `context`."""
+        """Begin an operation, or one that began `elapsed` seconds ago.
+
+        Its span is a child of the current span, or of the span in `context`.
+        """
         found = {SYSTEM: "rocketmq", OPERATION: name, OPERATION_TYPE: type_} | attributes
         destination = attributes.get(DESTINATION)
         span = self.tracer.start_span(
@@ -143,10 +156,11 @@ class Instruments:
             kind,
             found,
             links,
+            start_time=wall_ms() * 1_000_000 - round(elapsed * 1e9) if elapsed else None,
             record_exception=False,
             set_status_on_exception=False,
         )
-        return Operation(self, span, found, messages, processes=type_ == "process")
+        return Operation(self, span, found, messages, processes=type_ == "process", elapsed=elapsed)
 
     def count(self, attributes: Attributes, seconds: float, messages: int, *, processes: bool) -> None:
         """Record an operation that has ended."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import iscoroutinefunction
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
@@ -101,22 +102,24 @@ class Receives:
 
             @wraps(poll)
             async def awaited(*args: Any, **kwargs: Any) -> list[MessageExt]:
+                began = perf_counter()
                 messages: list[MessageExt] = await poll(*args, **kwargs)
-                self._received(messages)
+                self._received(messages, perf_counter() - began)
                 return messages
 
             return awaited
 
         @wraps(poll)
         def called(*args: Any, **kwargs: Any) -> list[MessageExt]:
+            began = perf_counter()
             messages: list[MessageExt] = poll(*args, **kwargs)
-            self._received(messages)
+            self._received(messages, perf_counter() - began)
             return messages
 
         return called
 
-    def _received(self, messages: Sequence[MessageExt]) -> None:
-        """Make the span of a poll that has returned; a poll without messages has none."""
+    def _received(self, messages: Sequence[MessageExt], elapsed: float) -> None:
+        """Make the span of a poll that took so many seconds; a poll without messages has none."""
         if not messages:
             return
         attributes = self._about | {BATCH_COUNT: len(messages)}
@@ -124,7 +127,9 @@ class Receives:
         if topic is not None:
             attributes[DESTINATION] = topic
         links = links_to(self._instruments, messages)
-        self._instruments.begin(SpanKind.CONSUMER, "poll", "receive", attributes, len(messages), links=links).end()
+        self._instruments.begin(
+            SpanKind.CONSUMER, "poll", "receive", attributes, len(messages), links=links, elapsed=elapsed
+        ).end()
 
 
 def links_to(instruments: Instruments, messages: Sequence[MessageExt]) -> list[Link]:

@@ -360,7 +360,7 @@ def _too_late(batch: Batch) -> RequestTimeoutError:
     return unsent(
         RequestTimeoutError(
             f"the messages to {batch.queue} before this one were not acknowledged within {batch.timeout:g} s: nothing "
-            "was sent",
+            "was sent; send it again later",
             timeout=batch.timeout,
         )
     )
@@ -368,8 +368,8 @@ def _too_late(batch: Batch) -> RequestTimeoutError:
 
 def _unanswered(batch: Batch) -> RequestTimeoutError:
     return RequestTimeoutError(
-        f"no answer to the batch with a message for {batch.queue} within {batch.timeout:g} s; whether it was stored is "
-        "unknown",
+        f"no answer to the batch with a message for {batch.queue} within {batch.timeout:g} s: it may be stored; if it "
+        "is sent again, consumers may get it twice",
         timeout=batch.timeout,
     )
 

@@ -32,7 +32,7 @@ class _Sender:
     __slots__ = ("_task", "is_gone", "outcome")
 
     def __init__(self) -> None:
-        self._task: trio.lowlevel.Task | None = None
+        self._task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
         self.is_gone = False
         self.outcome: Outcome | None = None
 
@@ -53,14 +53,10 @@ class _Sender:
             if task is not None:
                 reschedule(task)
 
-    def _abort(self, _: object) -> trio.lowlevel.Abort:
+    def abort(self, _: object) -> trio.lowlevel.Abort:
+        """The task is cancelled: it waits no longer."""
         self._task, self.is_gone = None, True
         return trio.lowlevel.Abort.SUCCEEDED
-
-    async def park(self) -> None:
-        """Wait for the outcome."""
-        self._task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self._abort)
 
 
 class TaskSends:
@@ -78,9 +74,7 @@ class TaskSends:
         self._taken = 0
         self._eased = trio.Event()
 
-    async def send(
-        self, message: Message, head: Head, choice: Choice | None, seconds: float, retries: int
-    ) -> SendResult:
+    async def send(self, message: Message, head: Head, choice: Choice | None, seconds: float) -> SendResult:
         """Send a message and wait for the answer.
 
         Raises:
@@ -88,8 +82,9 @@ class TaskSends:
             RocketMQError: it was not acknowledged.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        clock = self._outside.core.clock
-        deadline = clock() + seconds
+        core = self._outside.core
+        deadline = core.clock() + seconds
+        tries = 1 + core.config.retry_times_when_send_failed
         sender = _Sender()
         queue = choice.queue if isinstance(choice, Fixed) else None
         if choice is not None and queue is None:
@@ -97,11 +92,12 @@ class TaskSends:
         size = len(message.body)
         while self._taken and self._taken + size > self._most:
             await self._wait_room(message.topic, deadline, seconds)
-        entry = self._outside.items.entry(message, head, sender, queue, seconds, 1 + retries, deadline, waits=True)
+        entry = self._outside.items.entry(message, head, sender, queue, seconds, tries, deadline, waits=True)
         self._taken += size
         try:
             self._accumulator.drop_in(entry)
-            await sender.park()
+            # Here and not in a method of the sender: every call between costs as much as to append a message.
+            await trio.lowlevel.wait_task_rescheduled(sender.abort)
         finally:
             self._taken -= size
             self._eased.set()

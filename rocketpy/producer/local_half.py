@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import trio
@@ -80,6 +81,8 @@ NOT_OK = Outcome(LocalTransactionState.ROLLBACK)
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether a call of the function must be awaited."""
+    if type(function) is FunctionType and function.__code__.co_flags & inspect.CO_COROUTINE:
+        return True  # as it is said below, in a tenth of the time: every transaction asks
     while isinstance(function, partial):
         function = function.func
     call = getattr(function, "__call__", None)  # noqa: B004  an object with async def __call__

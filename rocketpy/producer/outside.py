@@ -1,7 +1,7 @@
-"""A producer as it is for those who send from outside of its loop: threads, and loops of asyncio.
+"""Sends from outside of a producer's loop: from threads, and from loops of asyncio.
 
-They make the first try of a send by themselves, with the core that all tries share, and leave to the loop what follows
-a failure. What is checked and encoded here may be from any thread; what says so is for the loop alone.
+They make the first try of a send by themselves, with the core that all tries share, and leave retries to the loop. Any
+thread may check and encode messages here; the other methods are for the loop.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _SHARDING_KEY = PropertyName.SHARDING_KEY
 
 
 class Terms:
-    """On which terms a message is sent.
+    """The terms of a send.
 
     Args:
-        choice: who chooses the queue, None for us.
-        tries: how many there may be.
-        deadline: on the clock of the client.
-        timeout: the seconds that led to it.
-        key: topic and sharding key, where that chooses the queue.
+        choice: chooses the queue; None if the producer does.
+        tries: the largest number of tries.
+        deadline: the deadline on the clock of the client.
+        timeout: the timeout in seconds from which the deadline was computed.
+        key: topic and sharding key, if the sharding key chooses the queue.
     """
 
     __slots__ = ("choice", "deadline", "key", "timeout", "tries")
@@ -64,16 +64,16 @@ class Outside:
     """Sends of one producer that come from outside of its loop.
 
     Args:
-        client: of the producer.
-        core: what its tries share.
-        preparer: makes its messages ready.
-        lifecycle: of the producer.
-        begun: told in the loop that a send has begun there.
-        ended: told in the loop that it has ended.
+        client: the client of the producer.
+        core: the core that all tries share.
+        preparer: checks and encodes messages.
+        lifecycle: the lifecycle of the producer.
+        begun: called in the loop when a send begins there.
+        ended: called in the loop when such a send ends.
 
     Attributes:
-        client: of the producer.
-        core: what its tries share.
+        client: the client of the producer.
+        core: the core that all tries share.
         items: makes entries of messages that linger.
         accumulator: forms batches of them; None if messages do not linger.
         under_way: sends in the loop that have not ended; for the loop.
@@ -108,7 +108,7 @@ class Outside:
         self._told_ended()
 
     def open(self, nursery: trio.Nursery) -> None:
-        """Say where the rest of a send runs."""
+        """Set the nursery in which retries run."""
         self._nursery = nursery
         if self.accumulator is not None:
             self.accumulator.start()
@@ -130,10 +130,10 @@ class Outside:
         return self._preparer.one(message)
 
     def filled(self, message: Message) -> Message:
-        """The message itself; of one with a value a copy with that as its body.
+        """Return the message, or a copy with an encoded body if it has a value.
 
         Raises:
-            SerializationError: the value cannot be written.
+            SerializationError: the value cannot be encoded.
         """
         return self._preparer.filled(message)
 
@@ -150,7 +150,7 @@ class Outside:
         return self._preparer.batch(messages)
 
     def terms(self, outgoing: Outgoing, choice: Choice | None, seconds: float, retries: int) -> Terms:
-        """On which terms a message is sent, from now on."""
+        """Return the terms of a send that begins now."""
         key = None
         if choice is None:
             properties = outgoing.message.properties
@@ -161,10 +161,10 @@ class Outside:
     # --- the loop --------------------------------------------------------------------------------------
 
     async def ensure_route(self, topic: str, *, timeout: float) -> TopicPublishInfo:
-        """Have the queues of a topic at hand within so many seconds, also of one that sending will create.
+        """Return the queues of a topic within `timeout` seconds, even of a topic that sending will create.
 
         Raises:
-            RouteNotFoundError: nobody takes messages of it; the subclass says why.
+            RouteNotFoundError: no broker takes messages of it; the subclass says why.
         """
         config = self.core.config
         return await self.client.routes.ensure(
@@ -193,7 +193,7 @@ class Outside:
                 timeout=max(0.001, terms.deadline - self.core.clock()),
                 has_turn=True,
             )
-        except BaseException:  # a hook's: what was not begun is not under way, or closing waits for ever
+        except BaseException:  # of a hook: a send that has not begun must not count, or closing waits for ever
             self._ended()
             raise
 

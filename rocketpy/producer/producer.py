@@ -237,8 +237,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
         Args:
             message: the message.
             queue: the queue. Concurrent sends to it keep no order.
-            selector: chooses the queue, given the queues, the message and `arg`; called once. Concurrent sends to the
-                queue that it chooses keep no order.
+            selector: chooses the queue, given the queues, the message and `arg`; called once. No order there either.
             arg: passed to the selector.
             timeout: seconds for the whole call, `send_timeout` when None.
 
@@ -250,13 +249,13 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
             SendError: several tries failed.
         """
         self._lifecycle.check_here()
-        if self._lingering is not None and (head := self.outside.head(message := self._preparer.filled(message))):
-            choice = choice_of(message, queue, selector, arg)
-            retries = self.config.retry_times_when_send_failed
-            return await self._lingering.send(message, head, choice, self.checked_timeout(timeout), retries)
-        outgoing = self._preparer.one(message)
+        if self._lingering is not None:
+            message = self._preparer.filled(message)
+            if (head := self.outside.items.head(message)) is not None:
+                choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
+                return await self._lingering.send(message, head, choice, self.checked_timeout(timeout))
+        outgoing, config = self._preparer.one(message), self.config
         choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
-        config = self.config
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
         self._under_way += 1
@@ -465,9 +464,13 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
     async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
         """Create a topic on every broker that creates topics (those of `create_topic_key`), or change its queues.
 
+        Fewer queues than before are fewer to send to: all that a broker has can still be read, and their messages are
+        delivered. Other producers notice with their next look at the routes (`poll_name_server_interval`).
+
         Args:
             topic: its name.
-            queues: queues on each broker, `default_topic_queue_nums` when None.
+            queues: queues on each broker. When None, `default_topic_queue_nums` on brokers that do not have the topic,
+                and no change on those that do.
             timeout: seconds for everything, `send_timeout` when None.
 
         Raises:
@@ -481,7 +484,8 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
         await topics.create_topic(
             self.client,
             topic,
-            queues=self.config.default_topic_queue_nums if queues is None else queues,
+            queues=queues,
+            default_queues=self.config.default_topic_queue_nums,
             key=self.config.create_topic_key,
             timeout=self.checked_timeout(timeout),
         )

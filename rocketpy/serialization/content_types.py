@@ -1,7 +1,7 @@
-"""How a message says what its body is: a property with the content type, by which a reader finds the serializer. Pure.
+"""The property with the content type of a body, by which a reader finds the serializer. Pure.
 
-The property has the name that Spring's messages use, and content types are those of MIME: an upper-case letter or a
-parameter makes no difference, unless a serializer of the user's own asks for exactly that text.
+The property has the name that Spring's messages use. Content types are those of MIME: case and parameters make no
+difference, unless a serializer of the user's own has exactly the same text.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def own_serializers(value: Any) -> OwnSerializers:
 
 
 def encoded(value: object, by: Serializer) -> bytes:
-    """The body that a serializer makes of a value, at least one byte.
+    """Encode a value with a serializer, to at least one byte.
 
     Raises:
-        SerializationError: it makes none. What a serializer of the user's own raises is its cause.
+        SerializationError: the serializer failed; an exception of the user's own serializer is the cause.
     """
     try:
         body: object = by.encode(value)
@@ -83,17 +83,17 @@ def encoded(value: object, by: Serializer) -> bytes:
 
 
 def decoded(body: bytes, content_type: str, own: OwnSerializers, what: object) -> Any:
-    """The value in a body.
+    """Decode a body.
 
     Args:
-        body: As it was written.
-        content_type: What the message says of it.
-        own: Asked before the formats that are built in.
+        body: The body.
+        content_type: Its content type.
+        own: The user's own serializers, which come before the built-in formats.
         what: The message, for errors.
 
     Raises:
-        UnknownContentTypeError: no serializer is known for it.
-        SerializationError: the body is not what the content type says, or passes the bounds.
+        UnknownContentTypeError: there is no serializer for the content type.
+        SerializationError: the body does not match its content type, or exceeds the bounds.
     """
     by = _reader(content_type, own)
     if by is None:
@@ -107,7 +107,7 @@ def decoded(body: bytes, content_type: str, own: OwnSerializers, what: object) -
     except Exception as exc:
         said = str(exc) if isinstance(exc, SerializationError) else f"the serializer {by.name!r} failed: {_said(exc)}"
         raise SerializationError(
-            f"{what!r} does not hold what its content type '{quote(content_type)}' says, and body has its bytes: {said}"
+            f"the body of {what!r} does not match its content type '{quote(content_type)}'; body has the bytes: {said}"
         ) from exc
 
 
@@ -133,5 +133,5 @@ def _split(content_type: str) -> tuple[str, dict[str, str]]:
 
 
 def _said(exc: Exception) -> str:
-    """What an error of a user's serializer says, cut: it may repeat the whole value."""
+    """The text of an exception of a user's serializer, cut off, because it may repeat the whole value."""
     return f"{type(exc).__name__}: {exc!s:.200}"

@@ -287,7 +287,7 @@ class SendFuture(Future[T]):
         self._add(fn)
 
     def when_known(self, fn: Callable[[T | None, BaseException | None], object]) -> None:
-        """Have a function called with the outcome, likewise, which is no look at it. Not for users."""
+        """Call a function with the outcome, which does not count as a look at the outcome. Not for users."""
         self._add(lambda future: fn(future._result, future._exception))
 
     def _add(self, fn: Callable[[Future[T]], object]) -> None:

@@ -177,8 +177,8 @@ class ThreadSends:
         self.hurry()
         if self._direct.is_ours:
             raise TooManyRequestsError(
-                "too many messages are under way, and a background thread of rocketpy must not wait for room: hand the "
-                "message to a thread of yours, or raise back_pressure_for_async_send_num or total_batch_max_bytes"
+                "too many messages are in flight, and a background thread of rocketpy must not wait for room: send in "
+                "a thread of yours, or raise back_pressure_for_async_send_num or total_batch_max_bytes"
             )
         core = self._direct.core
         if not gate.enter(ticket, size, timeout=entry.deadline - core.clock()):

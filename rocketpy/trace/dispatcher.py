@@ -11,6 +11,7 @@ import itertools
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from threading import get_ident
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
@@ -20,7 +21,6 @@ from rocketpy.client.client_id import new_unique_ids
 from rocketpy.client.outgoing import Preparer
 from rocketpy.client.sending import SendCore
 from rocketpy.config import ProducerConfig
-from rocketpy.errors import RocketMQError
 from rocketpy.logs import Seldom, counted, get_logger
 from rocketpy.message import Message, PropertyName
 from rocketpy.services import tell_loop
@@ -65,6 +65,8 @@ class TraceDispatcher:
 
     Attributes:
         topic: the trace topic.
+        records: the records that wait.
+        before_full: the number of records that may wait before one more makes a full message.
         users: the number of producers and consumers that use it.
         discarded: how many records were dropped because too many waited.
         lost: how many records were in messages that no broker took.
@@ -76,7 +78,7 @@ class TraceDispatcher:
         self.discarded = 0
         self.lost = 0
         self._batch = config.trace_msg_batch_num
-        self._before_full = self._batch - 1
+        self.before_full = self._batch - 1
         settings = ProducerConfig.of(
             client.config,
             group=f"_INNER_TRACE_PRODUCER-{group[:_MOST_GROUP]}-{kind}-{next(_numbers)}",
@@ -86,10 +88,11 @@ class TraceDispatcher:
         )
         self._core = SendCore(client, settings)
         self._preparer = Preparer(settings, new_unique_ids(client.network.local_ip()))
-        self._queue: deque[_Record] = deque()
+        self.records: deque[_Record] = deque()
         self._numbers = itertools.count(1)
         self._full = trio.Event()
         self._is_told = False
+        self._thread = get_ident()
         self._token = trio.lowlevel.current_trio_token()
         self._room = trio.Semaphore(_IN_FLIGHT)
         self._flushing = trio.Lock()
@@ -107,11 +110,11 @@ class TraceDispatcher:
             text: the record.
             found_by: its keys, separated by spaces.
         """
-        queue = self._queue
+        queue = self.records
         waiting = len(queue)
         if waiting < MOST_RECORDS:
             queue.append((topic, text, found_by))
-            if waiting >= self._before_full and not self._is_told:
+            if waiting >= self.before_full and not self._is_told:
                 self._is_told = True
                 self._tell()
             return
@@ -123,6 +126,24 @@ class TraceDispatcher:
             self.topic,
             self.discarded,
         )
+
+    def append_full(self, topic: str, text: str, found_by: str) -> None:
+        """Add a record that makes a full message. In the loop's own thread that is sent at once: to wake a task for it
+        would cost more than all else that is done for these records, and break up what the loop has to do.
+        """
+        queue = self.records
+        if len(queue) != self.before_full or get_ident() != self._thread:
+            self.append(topic, text, found_by)
+            return
+        records = [queue.popleft() for _ in range(len(queue))]
+        made = [each for alike in _by_topic([*records, (topic, text, found_by)]) for each in _messages(alike)]
+        if len(made) > self._room.value:
+            queue.extendleft(reversed(records))
+            self.append(topic, text, found_by)
+            return
+        for body, keys, count in made:
+            self._room.acquire_nowait()
+            self._send(body, keys, count)
 
     def _tell(self) -> None:
         try:
@@ -154,7 +175,7 @@ class TraceDispatcher:
         self._scope.cancel()
 
     async def flush(self) -> None:
-        """Send all that waits, and wait until it has been answered. Somebody who has a deadline calls this."""
+        """Send all records that wait, and wait for the answers. The caller sets a deadline."""
         async with self._flushing:
             await self._send_all(at_least=1)
             held = 0
@@ -168,13 +189,15 @@ class TraceDispatcher:
 
     async def _send_all(self, *, at_least: int) -> None:
         """Send messages while at least `at_least` records wait."""
-        queue = self._queue
+        queue = self.records
         while len(queue) >= at_least:
             records = [queue.popleft() for _ in range(min(self._batch, len(queue)))]
-            topics = {record[0] for record in records}
-            for topic in sorted(topics):
-                for body, keys, count in _messages([each for each in records if each[0] == topic]):
-                    await self._room.acquire()
+            for alike in _by_topic(records):
+                for body, keys, count in _messages(alike):
+                    try:
+                        self._room.acquire_nowait()  # without a turn of the loop, which costs more than the rest
+                    except trio.WouldBlock:
+                        await self._room.acquire()
                     self._send(body, keys, count)
 
     def _send(self, body: bytes, keys: str, count: int) -> None:
@@ -195,8 +218,16 @@ class TraceDispatcher:
             send_drivers.start_send(
                 self._core, outgoing, done, nursery=self._slow, choice=None, tries=3, timeout=_TIMEOUT
             )
-        except RocketMQError as error:
+        except Exception as error:  # noqa: BLE001  a hook's too: it has no room any more, and harms nobody else
             done(error)
+
+
+def _by_topic(records: Sequence[_Record]) -> list[Sequence[_Record]]:
+    """The records of each topic, by its name."""
+    topics = {record[0] for record in records}
+    if len(topics) == 1:
+        return [records]
+    return [[each for each in records if each[0] == topic] for topic in sorted(topics)]
 
 
 def _messages(records: Sequence[_Record]) -> Iterator[tuple[bytes, str, int]]:

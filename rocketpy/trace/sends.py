@@ -14,7 +14,7 @@ from rocketpy.message import PropertyName
 from rocketpy.results import LocalTransactionState, SendStatus
 from rocketpy.seams import wall_ms
 from rocketpy.trace.dispatcher import TraceDispatcher, tracing
-from rocketpy.trace.records import FALSE, KINDS, TRUE, MessageType, end_transaction, found_by, pub, recall
+from rocketpy.trace.records import FALSE, FIELD, KINDS, TRUE, MessageType, end_transaction, found_by, pub, recall
 from rocketpy.wire.properties import decode_properties
 
 if TYPE_CHECKING:
@@ -50,36 +50,52 @@ class SendTracer:
     """
 
     def __init__(self, dispatcher: TraceDispatcher, group: str) -> None:
-        self._append = dispatcher.append
+        self._append, self._append_full = dispatcher.append, dispatcher.append_full
+        self._records, self._before_full = dispatcher.records, dispatcher.before_full
         self._trace_topic = dispatcher.topic
         self._group = group
+        self._middle = f"{FIELD}{group}{FIELD}"
         self._seldom = Seldom(logger)
 
     def sent(self, outgoing: Outgoing, address: str, seconds: float, result: SendResult) -> None:
         """Record a message, or a batch, that was stored after `seconds`."""
         try:
-            self._sent(outgoing, address, int(seconds * 1000), result)
+            status, message_id, offset_message_id, _, _, _, region, trace_on, _ = result
+            message = outgoing.message
+            topic, properties = message.topic, message.properties
+            if not trace_on or topic.startswith(self._trace_topic):
+                return
+            cost = int(seconds * 1000)
+            if outgoing.stands_in or len(properties) > 1 or _WAIT not in properties or outgoing.is_batch:
+                self._sent(outgoing, address, cost, result)
+                return
+            # What `pub` makes, for nearly every message, which has that property alone: without calls.
+            text = (
+                f"Pub\x01{wall_ms() - cost}\x01{region}{self._middle}{topic}\x01{message_id}\x01null\x01null\x01"
+                f"{address}\x01{len(message.body)}\x01{cost}\x010\x01{offset_message_id}\x01"
+                f"{_TRUE if status is _SEND_OK else _FALSE}"
+            )
+            if len(self._records) < self._before_full:
+                self._records.append((topic, text, message_id))  # as `append` does
+            else:
+                self._append_full(topic, text, message_id)
         except Exception as exc:  # noqa: BLE001  the message has been sent
             self._seldom.error(type(exc).__name__, "a message to %s could not be traced", outgoing.topic, exc_info=exc)
 
     def _sent(self, outgoing: Outgoing, address: str, cost: int, result: SendResult) -> None:
-        status, message_id, offset_message_id, _, _, _, region, trace_on, _ = result
+        status, message_id, offset_message_id, _, _, _, region, _, _ = result
         message = outgoing.message
         topic = message.topic
-        if not trace_on or topic.startswith(self._trace_topic):
-            return
         if outgoing.is_batch:
             self._sent_together(outgoing, address, cost, result)
             return
         properties = decode_properties(outgoing.properties) if outgoing.stands_in else message.properties
-        tags = keys = None
+        tags, keys = properties.get(_TAGS), properties.get(_KEYS)
         kind = _NORMAL
-        if len(properties) > 1 or _WAIT not in properties:  # nearly every message has that one alone
-            tags, keys = properties.get(_TAGS), properties.get(_KEYS)
-            if _DELAY in properties:
-                kind = _DELAYED
-            elif properties.get(_PREPARED) == "true":
-                kind = _HALF
+        if _DELAY in properties:
+            kind = _DELAYED
+        elif properties.get(_PREPARED) == "true":
+            kind = _HALF
         success = _TRUE if status is _SEND_OK else _FALSE
         text = pub(
             wall_ms() - cost,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from rocketpy.errors import LocalProtocolError
 
@@ -64,20 +65,14 @@ def decode_properties(text: str) -> dict[str, str]:
 
 def plain_pairs(data: bytes) -> dict[bytes, bytes] | None:
     """The pairs of encoded properties; None unless they are what `encode_properties` makes of them, and ASCII."""
-    pieces = data[:-1].split(b"\x02")
+    pairs: Any = [pair.split(b"\x01") for pair in data[:-1].split(b"\x02")]
     try:
-        found = dict(map(_split_pair, pieces))
-    except ValueError:
+        found: dict[bytes, bytes] = dict(pairs)
+    except ValueError:  # there are more or fewer parts than two
         return None
-    if len(found) < len(pieces) or b"" in found or b"" in found.values():
+    if len(found) < len(pairs) or b"" in found or b"" in found.values():
         return None
     return found if data[-1:] == b"\x02" and data.isascii() else None
-
-
-def _split_pair(piece: bytes) -> tuple[bytes, bytes]:
-    """Name and value; raises ValueError where there are more or fewer parts."""
-    name, value = piece.split(b"\x01")
-    return name, value
 
 
 def find_property(data: bytes, name: bytes) -> bytes | None:

@@ -19,7 +19,7 @@ from rocketpy.wire.sysflag import TRANSACTION_COMMIT, with_transaction_type
 from rocketpy_broker_sim.broker.again import readable
 from rocketpy_broker_sim.broker.put_pipeline import Place
 from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
-from rocketpy_broker_sim.store.put_result import MessageRun
+from rocketpy_broker_sim.store.put_result import IncomingMessage, MessageRun, PutMessageStatus
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -146,14 +146,20 @@ class CommitRuns:
         live = [(offset, key) for offset, key in ends if offset is not None]
         if len({offset for offset, _ in live}) < len(run) or broker.refusal(wait=True) is not None:
             return None
+        end = self._place_run(run) if len(run) > 1 else self._place_one(run[0])
+        if end is not None:
+            broker.ledger.commit_all(live, run[0].alike.topic)
+        return end
+
+    def _place_run(self, run: Sequence[_Commit]) -> int | None:
         alike = run[0].alike
-        placed = broker.store.put_run(
+        placed = self._broker.store.put_run(
             MessageRun(
                 alike.topic,
                 alike.flag,
                 alike.sys_flag,
                 alike.born_host,
-                broker.identity.store_host,
+                self._broker.identity.store_host,
                 alike.reconsume_times,
                 [commit.queue_id for commit in run],
                 [commit.body for commit in run],
@@ -162,10 +168,26 @@ class CommitRuns:
                 [commit.request.position for commit in run],
             )
         )
-        if placed is None:
-            return None
-        broker.ledger.commit_all(live, alike.topic)
-        return placed.end
+        return None if placed is None else placed.end
+
+    def _place_one(self, commit: _Commit) -> int | None:
+        """Columns of one are dearer than one message."""
+        alike = commit.alike
+        message = IncomingMessage(
+            alike.topic,
+            commit.queue_id,
+            commit.body,
+            commit.properties,
+            alike.flag,
+            alike.sys_flag,
+            commit.born_timestamp,
+            alike.born_host,
+            self._broker.identity.store_host,
+            alike.reconsume_times,
+            commit.request.position,
+        )
+        result = self._broker.store.put(message)
+        return result.end if result.status is PutMessageStatus.PUT_OK else None
 
 
 class CommitReplies:

@@ -285,5 +285,5 @@ def test_the_value_of_what_was_received_follows_its_content_type() -> None:
     assert MessageExt("T", value=None).value is None
     damaged = MessageExt("T", b"{", properties={"contentType": "application/json"}, queue_offset=7)
     for _ in range(2):
-        with pytest.raises(SerializationError, match=r"<MessageExt .*\+7> does not hold what its content type"):
+        with pytest.raises(SerializationError, match=r"the body of <MessageExt .*\+7> does not match its content type"):
             _ = damaged.value

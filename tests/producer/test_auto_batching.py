@@ -22,6 +22,7 @@ from rocketpy.message.reply import create_reply_message
 from rocketpy.seams import wall_ms
 from rocketpy.wire.batch import decode_batch
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.properties import decode_properties
 from tests.producer.brokers import SendBroker
 
 LINGER = 0.05
@@ -211,6 +212,34 @@ async def test_S17_a_message_that_is_compressed_joins_nobody(autojump_clock, ope
         compressed = [taken for taken in slow.taken if taken.header.sys_flag]
         assert [taken.header.batch for taken in compressed] == [False, False]
         assert sorted(body for frame in slow.frames[1:] for body in frame if len(body) == 1) == [b"a", b"b", b"c"]
+
+
+async def test_S17_messages_that_differ_in_little_travel_as_all_others_do(autojump_clock, opened):
+    broker = BatchBroker()
+    async with opened(broker, linger=LINGER) as (producer, _):
+        await producer.send(Message("T", b"warm"))
+        flagged, one, two = (Message("T", body, tags="t") for body in (b"4", b"5", b"6"))
+        flagged.flag = 7
+        one.properties["UNIQ_KEY"] = two.properties["UNIQ_KEY"] = "X" * 32
+        alike = [Message("T", b"%d" % number, tags="t") for number in range(3)]
+        other = Message("T", b"7", tags="t", keys=["k"])
+        for given in (
+            alike,
+            [*alike, Message("T", b"12", tags="t")],
+            [*alike, flagged],
+            [one, two],
+            [*alike, one, other],
+        ):
+            broker.taken.clear()
+            results = await gather(producer, given, in_order=False)
+            [taken] = broker.taken
+            items = {item.body: item for item in decode_batch(taken.body)}
+            for message, result in zip(given, results, strict=True):
+                properties = {**message.properties, "UNIQ_KEY": result.message_id}
+                assert items[message.body].flag == message.flag
+                text = items[message.body].properties.decode()
+                assert decode_properties(text) == properties
+                assert text.count("UNIQ_KEY") == 1
 
 
 async def test_S17_batches_are_never_compressed(autojump_clock, opened):

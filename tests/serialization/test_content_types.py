@@ -60,7 +60,7 @@ def test_threat_M1_an_unknown_content_type_is_an_error_that_says_what_to_do(cont
     ],
 )
 def test_threat_M1_a_body_that_is_not_what_it_says_is_an_error(content_type: str, body: bytes) -> None:
-    with pytest.raises(SerializationError, match=f"'it' does not hold what its content type '{content_type}' says"):
+    with pytest.raises(SerializationError, match=f"the body of 'it' does not match its content type '{content_type}'"):
         decoded(body, content_type, (), "it")
 
 

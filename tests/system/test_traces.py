@@ -186,6 +186,28 @@ async def test_records_beyond_the_bound_are_counted_and_seldom_told_of(
         assert body.count(b"\x02") == MOST_RECORDS
 
 
+async def test_a_full_message_of_records_is_sent_in_the_turn_that_fills_it(autojump_clock: MockClock) -> None:
+    async with world(trace_topic_enable=True) as w, traced(w, trace_msg_batch_num=3) as producer:
+        dispatcher = dispatcher_of(producer.client)
+        for number in range(2):
+            dispatcher.append("Orders", f"x{number}\x02", "k")
+        dispatcher.append_full("Orders", "x2\x02", "k")
+        assert not dispatcher.records
+        await dispatcher.flush()
+        assert [message.body for message in await trace_messages(w)] == [b"x0\x02x1\x02x2\x02"]
+
+        sent = 0
+        for number in range(60):  # more than may be under way: the others wait, in order
+            add = dispatcher.append if len(dispatcher.records) < dispatcher.before_full else dispatcher.append_full
+            add("Orders", f"y{number:02}\x02", "k")
+            sent += not dispatcher.records
+        assert (sent, len(dispatcher.records)) == (16, 60 - 3 * 16)
+        await dispatcher.flush()
+        bodies = [message.body for message in await trace_messages(w)]
+        assert sorted(b"".join(bodies[1:]).split(b"\x02")[:-1]) == [b"y%02d" % number for number in range(60)]
+        assert dispatcher.discarded == dispatcher.lost == 0
+
+
 async def test_large_records_and_many_keys_make_messages_that_brokers_take(autojump_clock: MockClock) -> None:
     async with world(trace_topic_enable=True) as w, traced(w) as producer:
         dispatcher = dispatcher_of(producer.client)

@@ -42,8 +42,9 @@ _COPY = [
 ]
 
 
-def _has(properties: bytes, name: bytes) -> bool:
-    return find_property(properties, name) is not None
+def _is_copy(properties: bytes) -> bool:
+    """Whether a half message is the copy of an earlier one."""
+    return any(name in properties and find_property(properties, name) is not None for name in _COPY)
 
 
 class Transactions(Subsystem):
@@ -104,10 +105,14 @@ class Transactions(Subsystem):
         """Count transactions that have begun: half messages that are not copies."""
         if arrival.topic != TRANSACTION_HALF_TOPIC:
             return
-        for entry in arrival.entries():
-            topic = find_property(entry.properties, _REAL_TOPIC)
-            if topic and entry.offset >= self._counted_from and not any(map(partial(_has, entry.properties), _COPY)):
-                self._metrics.add(topic.decode("utf-8", "replace"), 1)
+        begun: dict[bytes, int] = {}
+        first = arrival.max_offset - len(arrival.tags_codes)
+        for properties in arrival.properties[max(0, self._counted_from - first) :]:
+            topic = find_property(properties, _REAL_TOPIC)
+            if topic and not _is_copy(properties):
+                begun[topic] = begun.get(topic, 0) + 1
+        for topic, count in begun.items():
+            self._metrics.add(topic.decode("utf-8", "replace"), count)
 
     def _topics_changed(self, names: list[str]) -> None:
         for name in names:

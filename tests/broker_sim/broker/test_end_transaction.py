@@ -19,6 +19,7 @@ from rocketpy.wire.serialize import encode_command
 from rocketpy_broker_sim.broker.processors.send import SendProcessor
 from rocketpy_broker_sim.broker.tables.transaction_metrics import TransactionMetrics
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.put_result import Arrival
 from tests.broker_sim.broker.kit import broker_and_client, send_fields
 from tests.broker_sim.broker.transacting import (
     COMMIT,
@@ -448,6 +449,18 @@ async def test_counts_of_open_transactions_have_a_version_that_rises_with_each(a
         (content,) = drive(metrics.encode_steps())
         again.decode(content)
         assert (again.data_version, again.counts()) == (metrics.data_version, {"T": 2})
+
+
+async def test_half_messages_that_were_counted_before_the_start_are_not_counted_again(
+    autojump_clock: MockClock,
+) -> None:
+    async with broker_and_client() as (broker, _):
+        transactions = broker.transactions
+        transactions._counted_from = 5
+        halves = [b"REAL_TOPIC\x01%b\x02" % topic for topic in (b"T", b"T", b"T", b"U", b"T")]
+        transactions._arrived(Arrival(HALF, 0, 8, [0] * 5, halves))  # from offset 3 on
+        transactions._arrived(Arrival("T", 0, 8, [0] * 5, halves))
+        assert transactions.ledger.metrics.counts() == {"T": 2, "U": 1}
 
 
 def drive(steps: Generator[None, None, bytes]) -> list[bytes]:
