@@ -6,11 +6,11 @@ The topic of traces must exist (`traceTopicEnable=true`). Without a name server 
 from __future__ import annotations
 
 import sys
-import threading
+from queue import SimpleQueue
 
 from examples.servers import servers
 from rocketpy import ConsumeFromWhere, RocketMQError, SendContext, SendResult, decode_traces
-from rocketpy.sync import LitePullConsumer, Message, Producer, PushConsumer
+from rocketpy.sync import LitePullConsumer, Message, MessageExt, Producer, PushConsumer
 
 
 class NotAllowedError(Exception):
@@ -30,15 +30,16 @@ def note(context: SendContext, outcome: SendResult | RocketMQError | None) -> No
 
 def main() -> None:
     """Send and consume with traces, and read the traces."""
-    topic, done = sys.argv[2] if len(sys.argv) > 2 else "Orders", threading.Event()
+    topic = sys.argv[2] if len(sys.argv) > 2 else "Orders"
+    got: SimpleQueue[MessageExt] = SimpleQueue()
     with servers(sys.argv[1] if len(sys.argv) > 1 else None, traces=True) as namesrv:
         with Producer("shop", namesrv=namesrv, enable_msg_trace=True, check_forbidden=check, after_send=note) as shop:
             shop.create_topic(topic)
             consumer = PushConsumer("billing", namesrv=namesrv, enable_msg_trace=True)
-            consumer.subscribe(topic, lambda message: print(f"got {message.body.decode()}") or done.set())
+            consumer.subscribe(topic, got.put)
             with consumer:
                 sent = shop.send(Message(topic, b"two cups", keys=["order-17"]))
-                done.wait(10)
+                print(f"got {got.get(timeout=10).body.decode()}")
             try:
                 shop.send(Message(topic, b"the recipe", tags="internal"))
             except NotAllowedError as error:
