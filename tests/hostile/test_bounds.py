@@ -79,6 +79,8 @@ ELSEWHERE = {
     "dequeue.MOST_OPEN": "timer messages in memory, others wait on the disk: tests/broker_sim/broker/timer",
     "enqueue.MOST_BYTES": "timer messages that are taken at a time, and refuses nothing",
     "clock.MOST_MARKS": "steps of the clock that are remembered, and refuses nothing",
+    "turn.MOST_APART": "ends of transactions that are carried out together, and refuses nothing",
+    "commit_runs._LONGEST_QUEUE_ID": "a half message with a longer one is committed by itself",
     "window.MOST_SUCCESSORS": "copies of half messages that are known: tests/broker_sim/broker/test_half_window.py",
     "window._LONGEST_KEY": "likewise",
     "half._LONGEST_NUMBER": "a longer number in a property is none: tests/broker_sim/broker/test_half_window.py",

@@ -158,7 +158,7 @@ def send_soon_in_the_portal_without_room():
         assert over.wait(6), "it waits in the portal"
         took = time.monotonic() - began
     assert [type(error) for error in said] == [TooManyRequestsError], said
-    assert "hand the message to a thread of yours" in str(said[0]), said
+    assert "send in a thread of yours" in str(said[0]), said
     assert took < 1, f"it was refused after {took:.1f} s only"
     check_innocent("")
 
