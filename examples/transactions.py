@@ -1,8 +1,6 @@
 """Write a sale to a database and send a message about it, both or neither: a transaction in blocking code.
 
-python -m examples.transactions [NAMESRV [TOPIC]]
-
-Without a name server the program starts a cluster of its own.
+`python -m examples.transactions [NAMESRV [TOPIC]]`. Without a name server the program starts a cluster of its own.
 """
 
 from __future__ import annotations
