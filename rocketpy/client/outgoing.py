@@ -244,6 +244,8 @@ class Preparer:
             raise _no_message(message)
         if message.topic not in self._known_topics:
             self._check_topic(message.topic)
+        if message.flag != 0:
+            check_flag(message.flag)
         body = message.body
         if type(body) is not bytes or not body:
             raise _no_body(message)
@@ -259,6 +261,16 @@ class Preparer:
             raise ConfigError(f"nobody may send to the topic {topic}: the broker writes it itself")
         if len(self._known_topics) < _MAX_KNOWN_TOPICS:
             self._known_topics.add(topic)
+
+
+def check_flag(flag: object) -> None:
+    """Refuse what cannot be the flag of a message.
+
+    Raises:
+        ConfigError: it is no whole number of 32 bits.
+    """
+    if not isinstance(flag, int) or isinstance(flag, bool) or not -(2**31) <= flag < 2**31:
+        raise ConfigError(f"the flag of a message is a whole number from -2**31 to 2**31 - 1, not {flag!r:.100}")
 
 
 def _checked_size(size: Any, limit: int) -> int:

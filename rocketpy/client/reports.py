@@ -59,7 +59,7 @@ class Reports:
     async def _report(self) -> None:
         try:
             await self._call(self._config.on_statistics, self._make())
-        except (Exception, SystemExit) as error:  # noqa: BLE001  an error of the user's function changes nothing else
+        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001  an error of the user's function changes nothing else
             self._seldom.error(type(error).__name__, "%s: on_statistics failed: %r", self._what, error, exc_info=error)
 
     async def close(self) -> None:

@@ -29,7 +29,7 @@ __all__ = ["SendContext", "SendHooks"]
 
 logger = get_logger(__name__)
 
-_FAILURES = (Exception, SystemExit)
+_FAILURES = (Exception, SystemExit, GeneratorExit)
 """Exceptions that count as a failure of a hook. KeyboardInterrupt does not."""
 
 

@@ -163,7 +163,7 @@ class Accumulator:
                 return None
             try:
                 queue = sharding_queue(info.queues, sharding_key)
-            except RocketMQError as error:
+            except Exception as error:  # noqa: BLE001 - it is this message's alone
                 entry.sink.hear(error)
                 return None
         return self._add(entry, queue)
@@ -239,11 +239,15 @@ class Accumulator:
 
     def _launch(self, batch: Batch) -> None:
         self._flying[batch.key] = self._flying.get(batch.key, 0) + 1
-        outgoing = batch.outgoing(self._take_ids)
+        done = partial(self._landed, batch)
+        try:
+            outgoing = batch.outgoing(self._take_ids)
+        except Exception as error:  # noqa: BLE001 - its messages must hear of it, and closing must not wait for them
+            done(error)
+            return
         if outgoing is None:
             self._landed(batch, None)
             return
-        done = partial(self._landed, batch)
         deadline = batch.deadline(self._linger)
         if deadline > batch.first_deadline:
             self._spread.append(batch)

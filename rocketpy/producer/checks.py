@@ -151,7 +151,7 @@ class Checks:
         message = check.question.message
         try:
             outcome = judged(_WHAT, await self._call(self._checker, message))
-        except (Exception, SystemExit) as exc:  # noqa: BLE001  any exception means UNKNOWN
+        except (Exception, SystemExit, GeneratorExit) as exc:  # noqa: BLE001  any exception means UNKNOWN
             outcome = raised(_WHAT, exc)
         if outcome.problem is not None:
             self._failed += 1

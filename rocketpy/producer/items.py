@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from rocketpy.errors import LocalProtocolError
+from rocketpy.client.outgoing import check_flag
+from rocketpy.errors import ConfigError, LocalProtocolError
 from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.results import SendResult
 from rocketpy.wire.names import is_retry_topic
@@ -118,6 +119,8 @@ class Items:
                 return None
             if len(self._topics) < _MAX_KNOWN_TOPICS:
                 self._topics.add(message.topic)
+        if message.flag != 0:
+            check_flag(message.flag)
         if not 0 < len(message.body) < self._small:
             self._preparer.checked(message)
         properties, head = self._known
@@ -139,9 +142,10 @@ class Items:
                 f"the properties take {len(encoded)} bytes, the limit is {MAX_PROPERTIES_SIZE - _ID_SIZE}"
             )
         get = properties.get
-        return Head(
-            encoded, get(PropertyName.UNIQUE_KEY), get(PropertyName.WAIT, "true"), get(PropertyName.SHARDING_KEY)
-        )
+        key = get(PropertyName.SHARDING_KEY)
+        if key is not None and type(key) is not str:
+            raise ConfigError(f"the sharding key of a message is a str, not {key!r:.100}")
+        return Head(encoded, get(PropertyName.UNIQUE_KEY), get(PropertyName.WAIT, "true"), key)
 
     def entry(
         self,
