@@ -19,8 +19,6 @@ from rocketpy.errors import (
 )
 from rocketpy.message import Message, MessageExt, MessageQueue
 from rocketpy.message.reply import create_reply_message
-from rocketpy.producer import accumulator
-from rocketpy.producer.batching import Batch
 from rocketpy.seams import wall_ms
 from rocketpy.wire.batch import decode_batch
 from rocketpy.wire.codes import RequestCode, ResponseCode
@@ -361,46 +359,6 @@ async def test_S17_what_is_wrong_with_a_message_is_told_at_once_and_harms_no_oth
         results = await gather(producer, [*numbered(3), wrong, long, Message("a b", b"x")])
         assert [type(each) for each in results[3:]] == [LocalProtocolError, LocalProtocolError, ConfigError]
         assert not [each for each in results[:3] if isinstance(each, Exception)]
-
-
-@pytest.mark.parametrize("flag", [2**31, -(2**31) - 1, None, "x", 1.5, True], ids=repr)
-@pytest.mark.parametrize("linger", [None, LINGER])
-async def test_S17_a_flag_that_is_none_is_refused_at_once(autojump_clock, opened, flag, linger):
-    wrong = Message("T", b"x")
-    wrong.flag = flag
-    async with opened(BatchBroker(), linger=linger) as (producer, _):
-        with pytest.raises(ConfigError, match="the flag of a message is a whole number"):
-            await producer.send(wrong)
-        wrong.flag = 2**31 - 1
-        await producer.send(wrong)
-
-
-async def test_S17_a_sharding_key_that_is_no_text_is_refused_at_once(autojump_clock, opened):
-    wrong = Message("T", b"x")
-    wrong.properties["__SHARDINGKEY"] = 7
-    async with opened(BatchBroker(), linger=LINGER) as (producer, _):
-        with pytest.raises(ConfigError, match="the sharding key of a message is a str"):
-            await producer.send(wrong)
-        await producer.send(Message("T", b"x"))
-
-
-@pytest.mark.parametrize("name", ["outgoing", "sharding_queue"])
-async def test_S17_whatever_goes_wrong_on_the_way_reaches_the_senders(autojump_clock, opened, monkeypatch, name):
-    """Closing does not wait for such messages either."""
-
-    def fail(*_):
-        raise RuntimeError("a bug")
-
-    key = "k" if name == "sharding_queue" else None
-    async with opened(BatchBroker(), linger=LINGER) as (producer, _):
-        await producer.send(Message("T", b"before"))
-        with monkeypatch.context() as patch:
-            patch.setattr(Batch, name, fail) if key is None else patch.setattr(accumulator, name, fail)
-            for _ in range(2):
-                with pytest.raises(RuntimeError, match="a bug"):
-                    await producer.send(Message("T", b"x", sharding_key=key))
-        await producer.send(Message("T", b"after", sharding_key=key))
-    assert trio.current_time() < 1
 
 
 async def test_S17_a_topic_that_is_not_there_fails_with_and_without_a_key(autojump_clock, opened):
