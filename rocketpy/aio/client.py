@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.lifetime import Lifetime
-from rocketpy.client.homes import end_home
 from rocketpy.client.instance import MQClientInstance as TrioClient
 
 if TYPE_CHECKING:
@@ -38,10 +37,6 @@ class MQClientInstance(Lifetime[TrioClient]):
         self._made_with = {"config": config, "network": network, "hooks": hooks, **fields}
         inner = TrioClient(config, network=network, hooks=hooks, **fields)
         super().__init__(inner, Bridge(f"client {inner.client_id}", inner))
-
-    async def _close(self, error: BaseException | None) -> None:
-        await super()._close(error)
-        end_home(self._inner)
 
     @property
     def config(self) -> ClientConfig:

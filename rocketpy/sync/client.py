@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, final
 
-from rocketpy.client.homes import end_home
 from rocketpy.client.instance import MQClientInstance as TrioClient
 from rocketpy.sync.lifetime import Lifetime
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
 
     from rocketpy.client.statistics import ClientStatistics
     from rocketpy.config import ClientConfig
-    from rocketpy.portal import Opened
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.network import Network
 
@@ -39,10 +37,6 @@ class MQClientInstance(Lifetime[TrioClient]):
         self._made_with = {"config": config, "network": network, "hooks": hooks, **fields}
         inner = TrioClient(config, network=network, hooks=hooks, **fields)
         super().__init__(inner, client=inner)
-
-    def _close(self, opened: Opened[Any], error: BaseException | None) -> None:
-        super()._close(opened, error)
-        end_home(self._inner)
 
     @property
     def config(self) -> ClientConfig:

@@ -17,8 +17,10 @@ from rocketpy.wire.headers.transaction import EndTransactionRequestHeader
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 from rocketpy.wire.serialize import decode_command
 
-__all__ = ["EndLayout", "LaidOutEnd"]
+__all__ = ["LONGEST_HEADER", "EndLayout", "LaidOutEnd"]
 
+LONGEST_HEADER: Final = 2048
+"""Bytes. An expression that reads a longer one would take long to compile, and much memory."""
 _NUMBER: Final = rb"0|[1-9][0-9]{0,17}"
 _ID: Final = rb"[ !#-\[\]-~]*"
 """What stands for itself in a JSON text."""
@@ -114,6 +116,8 @@ class EndLayout:
     def of(cls, frame: Frame, command: RemotingCommand, limits: WireLimits = DEFAULT_LIMITS) -> EndLayout | None:
         """The layout of a header; None when it is too unusual to have one."""
         text = frame.header
+        if len(text) > LONGEST_HEADER:
+            return None
         found = [(name, list(hole.finditer(text))) for name, hole in _HOLES.items()]
         if any(len(matches) != 1 for _, matches in found) or not text.isascii():
             return None

@@ -6,12 +6,11 @@ Each call here waits for a server that answers only once the act is over, or aft
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 __all__ = ["SOON", "Beside", "Hole", "handler", "hole", "releasing", "signalled", "soon_after", "striking"]
 
@@ -113,8 +112,8 @@ class Hole:
 
     def wait_guest(self):
         """From a thread: wait until somebody has connected."""
-        ready, _, _ = select.select([self._server], [], [], _WITHIN)
-        if ready:
+        self._server.settimeout(_WITHIN)
+        with suppress(TimeoutError):
             self._guests.append(self._server.accept()[0])
 
     def close(self):

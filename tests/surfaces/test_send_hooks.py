@@ -123,6 +123,46 @@ def test_the_first_send_calls_hooks_in_the_background_without_the_context_of_the
     assert found == ([(here, 7)] if surface.name == "trio" else [("rocketpy-hooks", None)])
 
 
+class Unused:
+    """A hook of requests."""
+
+    def before_request(self, address, command):
+        pass
+
+    def after_answer(self, address, command, answer):
+        pass
+
+
+def hooks_threads():
+    return {thread for thread in threading.enumerate() if thread.name == "rocketpy-hooks"}
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_the_thread_of_hooks_ends_with_the_producer_and_its_client(surface, tracing, shares):
+    """Of a client of its own, or of a shared one, which is closed first or last."""
+    before, during = hooks_threads(), set()
+
+    async def main():
+        module, settings = surface.module, {"namesrv": tracing.name_server_addresses}
+        if not shares:
+            async with entered(module.Producer("pg", before_send=lambda context: None, **settings)) as producer:
+                await call(producer.send(Message("Orders", b"first")))
+                during.update(hooks_threads() - before)
+            return
+        async with entered(module.MQClientInstance(hooks=[Unused()], **settings)) as client:
+            async with entered(module.Producer("pg", client=client)) as producer:
+                await call(producer.send(Message("Orders", b"first")))
+            async with entered(module.Producer("pg", client=client)) as producer:
+                await call(producer.send(Message("Orders", b"second")))
+                during.update(hooks_threads() - before)
+
+    surface.run(main)
+    assert len(during) == (surface.name != "trio")
+    for thread in during:
+        thread.join(5)
+        assert not thread.is_alive()
+
+
 def test_a_hook_that_waits_for_its_own_producer_is_refused_and_harms_nobody(surface, tracing):
     errors = []
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.codes import ONEWAY_FLAG, RequestCode
 from rocketpy.wire.command import RemotingCommand
-from rocketpy.wire.end_layout import LaidOutEnd
+from rocketpy.wire.end_layout import LONGEST_HEADER, LaidOutEnd
 from rocketpy.wire.frame import Frame
 from rocketpy.wire.headers.transaction import EndTransactionRequestHeader
 from rocketpy.wire.send_layout import SendReader
@@ -53,6 +53,16 @@ def test_an_end_that_looks_like_the_one_before_is_read_by_its_layout(make: Calla
     assert (found.offset, found.position, found.opaque) == (3, 1_700_000_000_000, 77)
     assert found.layout.header.producer_group == "p"
     assert not isinstance(reader.read(make(how=12)), LaidOutEnd)
+
+
+def test_a_header_that_is_too_long_has_no_layout() -> None:
+    """An expression of a megabyte would take a third of a second, and sixty megabytes."""
+    reader = SendReader()
+    long = LONGEST_HEADER - len(ours().header) + 1
+    assert not isinstance(reader.read(ours(group="p" * long)), LaidOutEnd)
+    assert isinstance(reader.read(ours(group="p" * long)), LaidOutEnd)
+    assert not isinstance(reader.read(ours(group="p" * (long + 1))), LaidOutEnd)
+    assert not isinstance(reader.read(ours(group="p" * (long + 1))), LaidOutEnd)
 
 
 TEXT = st.text(st.sampled_from(list("abc\x01\\\"'{}:, /ué\n\x00\x7f")), max_size=12)
