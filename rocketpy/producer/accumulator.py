@@ -2,7 +2,9 @@
 
 A batch is sent when it is full, or when its first message has lingered for `linger`. A batch with a message that a
 caller waits for (by `send`, or by asking a future for its result) is sent sooner: as soon as no other batch of its key
-is under way. So a caller does not linger for messages that it would only send after the answer. Batches to one queue,
+is under way. So a caller does not linger for messages that it would only send after the answer. Messages of threads
+that wait stay in the queue until that batch has its answer: to wake the trio thread for each of them would cost more
+than the rest of a send, and would make batches so small that they cost more than single messages. Batches to one queue,
 including those of sharding keys, are sent in order, one at a time; all others may be under way together.
 
 All of this runs in the trio thread. Other threads only append messages to a queue, and hold no lock while a signal
@@ -87,7 +89,9 @@ class Accumulator:
         self._awake = False
         self._posts = count(1)
         self._posted = self._begun = 0
-        """Calls of `_drain` that were surely posted, and those that have begun. The first may be less than it was."""
+        """Calls of `_called` that were surely posted, and those that have begun. The first may be less than it was."""
+        self._has_threads = False
+        self._is_draining = self._drain_again = False
         self._open: dict[Key, Batch] = {}
         self._flying: dict[Key, int] = {}
         self._lanes: dict[Key, deque[Batch]] = {}
@@ -102,9 +106,15 @@ class Accumulator:
         self._post = trio.lowlevel.current_trio_token().run_sync_soon
         self._alarm = Alarm(self._core.client.pool.timers, self._ring)
 
-    def attach(self, post: Callable[[Callable[[], object]], object]) -> None:
-        """Have functions called in the trio thread by `post`, that of a portal."""
+    def attach(self, post: Callable[[Callable[[], object]], object], *, has_threads: bool = False) -> None:
+        """Have functions called in the trio thread by `post`, that of a portal.
+
+        Args:
+            post: Calls a function soon.
+            has_threads: Whether those who wait for a message are threads, rather than tasks of one loop.
+        """
         self._post = post
+        self._has_threads = has_threads
 
     def __len__(self) -> int:
         """The number of batches that have not ended."""
@@ -122,8 +132,8 @@ class Accumulator:
         if entry.waits:
             # Not by `_awake`: this may be a signal handler that interrupted the lines below. A call that was posted and
             # has not begun will find the message.
-            if self._posted <= self._begun:
-                self._post(self._drain)
+            if self._posted <= self._begun and not (self._has_threads and self._will_be_taken(entry)):
+                self._post(self._called)
                 self._posted = next(self._posts)
         elif not self._awake:
             try:
@@ -133,16 +143,38 @@ class Accumulator:
                 self._awake = False
                 raise
 
+    def _will_be_taken(self, entry: Entry) -> bool:
+        """Whether the inbox is taken when a batch of the same key lands, before it holds more than one batch does."""
+        if entry.queue is not None or len(self._inbox) * len(entry.body) > self._largest:
+            return False
+        return (entry.topic, entry.head.wait, entry.timeout, entry.tries) in self._flying
+
     def hurry(self) -> None:
         """Send each batch as soon as no other of its key is under way, because a caller waits."""
         self._post(self._await_all)
 
     # --- the trio thread: messages in --------------------------------------------------------------------
 
+    def _called(self) -> None:
+        self._begun += 1
+        self._drain()
+
     def _drain(self) -> None:
         """Move the messages of the inbox into batches. Awaited batches may be sent once all messages have joined."""
         self._awake = False  # first: a message that arrives from here on causes another call
-        self._begun += 1
+        if self._is_draining:  # a batch has failed at once, and perhaps a thread relied on its landing
+            self._drain_again = True
+            return
+        self._is_draining = True
+        try:
+            self._fill()
+        finally:
+            self._is_draining = False
+        if self._drain_again:
+            self._drain_again = False
+            self._post(self._drain)
+
+    def _fill(self) -> None:
         inbox = self._inbox
         awaited: dict[Key, Batch] = {}
         for _ in range(len(inbox)):
@@ -273,6 +305,8 @@ class Accumulator:
             del self._flying[key]
         if batch in self._spread:
             self._spread.remove(batch)
+        if self._has_threads and self._inbox:
+            self._drain()
         if outcome is not None and batch.is_refused(outcome):
             self._part(batch)
             outcome = None
@@ -307,6 +341,8 @@ class Accumulator:
 
     def _ring(self, now: float) -> float:
         """Send batches that have lingered long enough, and fail messages whose deadline has passed."""
+        if self._inbox:
+            self._drain()
         for batch in list(self._open.values()):
             if batch.due <= now:
                 if batch.queue is not None and batch.key in self._flying:
@@ -326,6 +362,8 @@ class Accumulator:
         dues += [
             entry.deadline for batch in (*waiting, *self._spread) for entry in batch.entries if entry.deadline > now
         ]
+        if self._has_threads and self._flying:
+            dues.append(now + self._linger)  # messages that are left in the inbox linger no longer than others
         return min(dues, default=math.inf)
 
     def _await_all(self) -> None:

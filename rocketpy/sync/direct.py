@@ -60,7 +60,7 @@ class DirectSends:
         if hasattr(socket, "MSG_DONTWAIT") and hasattr(socket, "SO_RCVTIMEO"):
             self.outside.client.data_links.attach(self._make, home.post)
         if self.outside.accumulator is not None:
-            self.outside.accumulator.attach(home.post)
+            self.outside.accumulator.attach(home.post, has_threads=True)
 
     @property
     def is_ours(self) -> bool:

@@ -1,0 +1,162 @@
+"""The accumulator by itself: when threads that wait for their messages wake the trio thread, and when they need not."""
+
+from __future__ import annotations
+
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from rocketpy.config import ProducerConfig
+from rocketpy.producer.accumulator import Accumulator
+from rocketpy.producer.items import Entry, Head
+from rocketpy.remoting.timers import Timers
+
+LINGER = 0.05
+LARGEST = 1000
+
+
+class Sink:
+    is_gone = False
+
+    def __init__(self):
+        self.outcomes = []
+
+    def hear(self, outcome):
+        self.outcomes.append(outcome)
+
+
+class Starter:
+    """Keeps the batches under way until `land` is called; with an error it raises that at once."""
+
+    def __init__(self):
+        self.batches = []
+        self.under_way = []
+        self.count = 0
+        self.error = None
+        self.before = lambda: None
+
+    def start_batch(self, outgoing, queue, tries, timeout, done):
+        self.before()
+        if self.error is not None:
+            raise self.error
+        self.batches.append(outgoing)
+        self.under_way.append(done)
+
+    def land(self):
+        self.under_way.pop(0)(OSError("no result is needed here"))
+
+    def note_begun(self):
+        self.count += 1
+
+    def note_ended(self):
+        self.count -= 1
+
+
+class Threads:
+    """Messages of threads, and the calls that the threads have posted."""
+
+    def __init__(self, accumulator):
+        self._accumulator = accumulator
+        self.posts = []
+        accumulator.attach(self.posts.append, has_threads=True)
+
+    def send(self, body, topic="Orders"):
+        sink, head = Sink(), Head(b"", None, "true", None)
+        deadline = trio.current_time() + 3
+        self._accumulator.drop_in(Entry(topic, body, 0, head, None, sink, None, 3.0, 1, deadline, waits=True))
+        return sink
+
+    def run(self):
+        """Make the calls that have been posted."""
+        for call in self.posts[:]:
+            self.posts.remove(call)
+            call()
+
+
+@pytest.fixture
+async def starter():
+    return Starter()
+
+
+@pytest.fixture
+async def threads(autojump_clock, nursery, starter):
+    """With a message under way already."""
+    timers = Timers()
+    nursery.start_soon(timers.run)
+    config = ProducerConfig(group="pg", namesrv="127.0.0.1:9876", linger=LINGER, batch_max_bytes=LARGEST)
+    client = SimpleNamespace(pool=SimpleNamespace(timers=timers))
+    core = SimpleNamespace(config=config, clock=trio.current_time, client=client)
+    accumulator = Accumulator(core, starter, lambda count: ["ID"] * count)
+    accumulator.start()
+    made = Threads(accumulator)
+    made.send(b"first")
+    made.run()
+    assert bodies(starter) == [1]
+    return made
+
+
+def bodies(starter):
+    """How many messages each batch has had."""
+    return [1 if not each.is_batch else len(each.message_id.split(",")) for each in starter.batches]
+
+
+async def test_S17_threads_leave_their_messages_for_the_batch_under_way(threads, starter):
+    for number in range(5):
+        threads.send(b"%d" % number)
+    assert not threads.posts
+    starter.land()
+    assert bodies(starter) == [1, 5]
+    starter.land()
+    threads.send(b"later")
+    assert len(threads.posts) == 1
+    threads.run()
+    starter.land()
+    assert bodies(starter) == [1, 5, 1]
+    assert starter.count == 0
+
+
+async def test_S17_a_message_to_another_topic_does_not_wait_for_that_batch(threads, starter):
+    threads.send(b"other", topic="Others")
+    assert len(threads.posts) == 1
+    threads.run()
+    assert bodies(starter) == [1, 1]
+
+
+async def test_S17_more_than_one_batch_holds_is_not_left(threads, starter):
+    for _ in range(2):
+        threads.send(bytes(LARGEST // 2))
+    assert not threads.posts
+    threads.send(bytes(LARGEST // 2))
+    assert len(threads.posts) == 1
+    threads.run()
+    assert bodies(starter) == [1, 2]
+
+
+async def test_S17_a_message_lingers_no_longer_when_the_answer_is_late(autojump_clock, threads, starter):
+    await trio.sleep(LINGER * 3)
+    threads.send(b"second")
+    assert not threads.posts
+    await trio.sleep(LINGER * 0.9)
+    assert bodies(starter) == [1]
+    await trio.sleep(LINGER * 1.2)  # the inbox is looked at once in this time, and the message lingers from its arrival
+    assert bodies(starter) == [1, 1]
+
+
+async def test_S17_batches_that_fail_at_once_do_not_call_each_other(threads, starter):
+    """Each of so many calls within calls would end with a RecursionError."""
+    starter.land()
+    starter.error = OSError("of a hook")
+    sinks = [threads.send(bytes(LARGEST)) for _ in range(2000)]
+    calls, late = count(1), []
+
+    def before():
+        if next(calls) == len(sinks):
+            late.append(threads.send(b"late"))  # another thread sends just now, and relies on the batch under way
+
+    starter.before = before
+    threads.run()
+    threads.run()
+    assert [len(sink.outcomes) for sink in (*sinks, *late)] == [1] * 2001
+    assert starter.count == 0
