@@ -6,7 +6,9 @@ What was sent is counted at the broker: a rate of messages that do not arrive is
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 
 import trio
@@ -44,9 +46,12 @@ def send_soon(task: Task) -> Outcome:
 
 
 def _hand_over(producer: rocketpy.sync.Producer, topic: str, tickets: Tickets) -> None:
-    futures = []
+    """Look at every result, and keep no more futures than messages are outstanding, as Java's callbacks keep none."""
+    futures: deque[Future[rocketpy.SendResult]] = deque()
     while tickets.take():
         futures.append(producer.send_soon(rocketpy.Message(topic, BODY)))
+        if len(futures) > OUTSTANDING:
+            futures.popleft().result()
     for future in futures:
         future.result()
 

@@ -134,7 +134,7 @@ class Preparer:
         Raises:
             SerializationError: the value cannot be written.
         """
-        return self._values.filled(message)
+        return message if type(message) is Message and message.body else self._values.filled(message)
 
     def checked(self, message: M) -> M:
         """The same, checked.

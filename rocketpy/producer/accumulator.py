@@ -177,10 +177,17 @@ class Accumulator:
     def _fill(self) -> None:
         inbox = self._inbox
         awaited: dict[Key, Batch] = {}
-        for _ in range(len(inbox)):
-            batch = self._place(inbox.popleft())
-            if batch is not None and batch.is_awaited:
+        left = len(inbox)
+        while left > 0:
+            entry = inbox.popleft()
+            batch = self._place(entry)
+            left -= 1
+            if batch is None:
+                continue
+            if batch.is_awaited:
                 awaited[batch.key] = batch
+            if left and self._open.get(batch.key) is batch:
+                left -= batch.take_alike(inbox, min(left, _MOST - 1 - len(batch)), self._largest, self._most_in_frame)
         for key, batch in awaited.items():
             if self._open.get(key) is batch and key not in self._flying:
                 self._shut(batch)

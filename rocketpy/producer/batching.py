@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import struct
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -122,6 +123,44 @@ class Batch:
     def is_like(self, wait: str, timeout: float, tries: int) -> bool:
         """Whether a message to the same queue with these settings may join the batch."""
         return self.wait == wait and self.timeout == timeout and self.tries == tries
+
+    def take_alike(self, inbox: deque[Entry], most: int, largest: int, most_in_frame: int) -> int:
+        """Move messages into the batch as long as they are like the last one and leave room. Returns their number.
+
+        Most messages are like the one before. To look for the batch of each would take longer than this loop.
+
+        Args:
+            inbox: Messages, from which they are taken.
+            most: The largest number to take.
+            largest: Bytes of bodies that the batch must remain below.
+            most_in_frame: Bytes that it must not exceed in its frame.
+        """
+        entries = self.entries
+        topic, _, _, head, _, _, queue, timeout, tries, _, waits = entries[-1]
+        before, size, frame_size = len(entries), self.size, self.frame_size
+        fixed = FIXED + len(head.properties)
+        for _ in range(most):
+            entry = inbox[0]
+            own_topic, body, _, own_head, outgoing, _, own_queue, own_timeout, own_tries, _, own_waits = entry
+            length = len(body)
+            if (
+                own_head is not head
+                or own_topic != topic
+                or own_queue is not queue
+                or own_timeout != timeout
+                or own_tries != tries
+                or own_waits is not waits
+                or outgoing is not None
+                or size + length >= largest
+                or frame_size + fixed + length > most_in_frame
+            ):
+                break
+            entries.append(entry)
+            del inbox[0]
+            size += length
+            frame_size += fixed + length
+        self.size, self.frame_size = size, frame_size
+        return len(entries) - before
 
     # --- there -------------------------------------------------------------------------------------------
 

@@ -224,12 +224,11 @@ class SendFuture(Future[T]):
             else:
                 self._exception = error
             self._state = _FINISHED  # last: a thread that waits from here on finds it done
-            self._tell_late()
+            if self._is_wanted:
+                self._tell_late()
 
     def _tell_late(self) -> None:
         """Wake threads that began to wait just before the future was done, without having seen that."""
-        if not self._is_wanted:
-            return
         with self._condition:
             for waiter in self._waiters:
                 waiter.add_result(self) if self._exception is None else waiter.add_exception(self)
@@ -335,4 +334,5 @@ def complete_all(futures: Iterable[SendFuture[T]], outcomes: Iterable[T]) -> Non
         else:
             future._result = outcome
             future._state = _FINISHED  # last: a thread that waits from here on finds it done
-            future._tell_late()
+            if future._is_wanted:
+                future._tell_late()
