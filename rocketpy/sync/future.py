@@ -224,11 +224,12 @@ class SendFuture(Future[T]):
             else:
                 self._exception = error
             self._state = _FINISHED  # last: a thread that waits from here on finds it done
-            if self._is_wanted:
-                self._tell_late()
+            self._tell_late()
 
     def _tell_late(self) -> None:
         """Wake threads that began to wait just before the future was done, without having seen that."""
+        if not self._is_wanted:
+            return
         with self._condition:
             for waiter in self._waiters:
                 waiter.add_result(self) if self._exception is None else waiter.add_exception(self)
@@ -329,7 +330,8 @@ class SendFuture(Future[T]):
 def complete_all(futures: Iterable[SendFuture[T]], outcomes: Iterable[T]) -> None:
     """Complete many futures, none of them with an error, as `complete` does, at less cost. Not for users."""
     for future, outcome in zip(futures, outcomes, strict=True):
-        if future._is_wanted or future._state is not _PENDING:
+        is_wanted = future._is_wanted
+        if is_wanted or future._state is not _PENDING:
             future.complete(outcome)
         else:
             future._result = outcome
