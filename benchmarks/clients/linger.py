@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -19,6 +19,9 @@ from benchmarks.arrivals import arrivals
 from benchmarks.budget import Budget, Meter, Tickets
 from benchmarks.clients import threads
 from benchmarks.task import BODY, Outcome, Shape, Task
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 OUTSTANDING = 4096
 LINGER = 0.01

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import struct
-from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -21,6 +20,8 @@ from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.properties import encode_properties
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from rocketpy.producer.items import Entry, Outcome, Sink
 
 __all__ = ["FIXED", "Batch", "Key", "own_error"]
