@@ -21,6 +21,7 @@ from rocketpy.logs import get_logger
 __all__ = [
     "Ticks",
     "heard",
+    "is_from_outside",
     "is_telling_loop",
     "only_cancelled",
     "open_services",
@@ -148,6 +149,15 @@ def only_cancelled(exc: BaseException) -> bool:
     if isinstance(exc, BaseExceptionGroup):
         return exc.split(trio.Cancelled)[1] is None
     return isinstance(exc, trio.Cancelled)
+
+
+def is_from_outside(exc: BaseException) -> bool:
+    """Whether what came out of a function of the user's is Ctrl-C or a cancellation, or a group with one of these.
+
+    All else is a failure of that function, whatever its type: SystemExit, or the CancelledError of another event loop.
+    """
+    outside = (KeyboardInterrupt, trio.Cancelled)
+    return exc.split(outside)[0] is not None if isinstance(exc, BaseExceptionGroup) else isinstance(exc, outside)
 
 
 def _interrupt_in(group: BaseExceptionGroup[BaseException]) -> BaseException | None:
