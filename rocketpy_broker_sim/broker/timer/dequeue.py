@@ -255,6 +255,8 @@ class Dequeue:
             return False
         if not in_order:
             return True
+        if parts.store.is_behind:
+            return False  # a recall that was answered may not be in the timer's topic yet
         is_caught_up = parts.timers.queue_offset >= parts.store.max_offset(TIMER_TOPIC, 0)
         return is_caught_up or (not waiting.kind & LATE and self._has_passed(parts.opened.slots[waiting.tick]))
 
