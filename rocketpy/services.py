@@ -47,7 +47,7 @@ async def open_services() -> AsyncIterator[trio.Nursery]:
 
     An error of the body comes out as it is. When a service raises, the body is cancelled and ServiceCrashedError
     comes out, with the group of what was raised as its cause. When both happen the body's error comes out, with a
-    note about the services.
+    note about the services. Ctrl-C that struck a service comes out in any case.
     """
     body_error: BaseException | None = None
     group: BaseExceptionGroup[BaseException] | None = None
@@ -69,15 +69,15 @@ async def open_services() -> AsyncIterator[trio.Nursery]:
 def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException | None) -> BaseException:
     """The one exception to raise for what came out of the nursery."""
     crashed = _crashes(group, body_error)
+    interrupt = None if crashed is None else _interrupt_in(crashed)
+    if interrupt is not None:  # the body failed because its services ended, if it did
+        return interrupt
     if body_error is not None and not only_cancelled(body_error):
         if crashed is not None:
             body_error.add_note(f"A background service failed as well: {crashed.exceptions!r}")
         return body_error
     if crashed is None:
         return group
-    interrupt = _interrupt_in(crashed)
-    if interrupt is not None:
-        return interrupt
     first = next(_leaves(crashed))
     if isinstance(first, ServiceCrashedError):
         return first  # of services within a service: said once is enough

@@ -40,6 +40,20 @@ async def test_DL5_a_recall_counts_though_the_disk_keeps_it_out_of_its_queue(aut
         assert [message.properties["UNIQ_KEY"] for message in setup.messages()] == ["other"]
 
 
+async def test_a_stop_amid_a_second_keeps_the_count_of_what_waits(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with timed(storage) as setup:
+        given = await setup.send_at(EPOCH + 9100)
+        for number in range(3):
+            await setup.send_at(EPOCH + 9200 + 300 * number, unique=f"other {number}")
+        assert (await setup.recall(given)).code == 0
+        await trio.sleep(9.4 - trio.current_time())
+    async with timed(storage) as setup:
+        await trio.sleep(5)
+        assert len(setup.messages()) == 3
+        assert setup.broker.timers.metrics.count("T") == 0
+
+
 async def test_DL5_what_recalls_is_stored_as_apaches_broker_does(autojump_clock: MockClock) -> None:
     async with timed() as setup:
         found = RecallHandle.decode(await setup.send_at(EPOCH + 9500))
