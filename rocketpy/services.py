@@ -21,6 +21,7 @@ from rocketpy.logs import get_logger
 __all__ = [
     "Ticks",
     "heard",
+    "is_from_outside",
     "is_telling_loop",
     "only_cancelled",
     "open_services",
@@ -46,7 +47,7 @@ async def open_services() -> AsyncIterator[trio.Nursery]:
 
     An error of the body comes out as it is. When a service raises, the body is cancelled and ServiceCrashedError
     comes out, with the group of what was raised as its cause. When both happen the body's error comes out, with a
-    note about the services.
+    note about the services. Ctrl-C that struck a service comes out in any case.
     """
     body_error: BaseException | None = None
     group: BaseExceptionGroup[BaseException] | None = None
@@ -68,15 +69,15 @@ async def open_services() -> AsyncIterator[trio.Nursery]:
 def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException | None) -> BaseException:
     """The one exception to raise for what came out of the nursery."""
     crashed = _crashes(group, body_error)
+    interrupt = None if crashed is None else _interrupt_in(crashed)
+    if interrupt is not None:  # the body failed because its services ended, if it did
+        return interrupt
     if body_error is not None and not only_cancelled(body_error):
         if crashed is not None:
             body_error.add_note(f"A background service failed as well: {crashed.exceptions!r}")
         return body_error
     if crashed is None:
         return group
-    interrupt = _interrupt_in(crashed)
-    if interrupt is not None:
-        return interrupt
     first = next(_leaves(crashed))
     if isinstance(first, ServiceCrashedError):
         return first  # of services within a service: said once is enough
@@ -148,6 +149,15 @@ def only_cancelled(exc: BaseException) -> bool:
     if isinstance(exc, BaseExceptionGroup):
         return exc.split(trio.Cancelled)[1] is None
     return isinstance(exc, trio.Cancelled)
+
+
+def is_from_outside(exc: BaseException) -> bool:
+    """Whether what came out of a function of the user's is Ctrl-C or a cancellation, or a group with one of these.
+
+    All else is a failure of that function, whatever its type: SystemExit, or the CancelledError of another event loop.
+    """
+    outside = (KeyboardInterrupt, trio.Cancelled)
+    return exc.split(outside)[0] is not None if isinstance(exc, BaseExceptionGroup) else isinstance(exc, outside)
 
 
 def _interrupt_in(group: BaseExceptionGroup[BaseException]) -> BaseException | None:

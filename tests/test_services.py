@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.errors import ConfigError, ServiceCrashedError
+from rocketpy.errors import ClientClosedError, ConfigError, ServiceCrashedError
 from rocketpy.services import open_services, outliving, run_blocking, ticks
 
 
@@ -107,6 +107,21 @@ async def test_ctrl_c_in_a_service_stays_ctrl_c() -> None:
         async with open_services() as nursery:
             nursery.start_soon(interrupt)
             await trio.sleep_forever()
+
+
+async def test_ctrl_c_in_a_service_is_not_lost_though_the_body_fails_because_of_it() -> None:
+    ended = trio.Event()
+
+    async def struck() -> None:
+        ended.set()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        async with open_services() as nursery:
+            nursery.start_soon(struck)
+            with trio.CancelScope(shield=True):
+                await ended.wait()
+            raise ClientClosedError("the client is not open")
 
 
 async def tick_times(count: int, work: Callable[[int], Awaitable[None]], **options: float) -> list[float]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import trio
 
 from rocketpy.logs import Seldom, get_logger
-from rocketpy.services import ticks
+from rocketpy.services import is_from_outside, ticks
 
 if TYPE_CHECKING:
     from rocketpy.config.observed import ObservedConfig
@@ -59,7 +59,10 @@ class Reports:
     async def _report(self) -> None:
         try:
             await self._call(self._config.on_statistics, self._make())
-        except (Exception, SystemExit, GeneratorExit) as error:  # noqa: BLE001  an error of the user's function changes nothing else
+        except BaseException as error:
+            if is_from_outside(error):
+                raise
+            # An error of the user's function changes nothing else.
             self._seldom.error(type(error).__name__, "%s: on_statistics failed: %r", self._what, error, exc_info=error)
 
     async def close(self) -> None:

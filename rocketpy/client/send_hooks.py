@@ -18,6 +18,7 @@ from rocketpy.client.outgoing import Outgoing
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import Message, MessageQueue
+from rocketpy.services import is_from_outside
 from rocketpy.wire.batch import decode_batch
 from rocketpy.wire.properties import decode_properties
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["SendContext", "SendHooks"]
 
 logger = get_logger(__name__)
-
-_FAILURES = (Exception, SystemExit, GeneratorExit)
-"""Exceptions that count as a failure of a hook. KeyboardInterrupt does not."""
 
 
 @attrs.define(eq=False)
@@ -140,7 +138,9 @@ class SendHooks:
     def _call(self, name: str, hook: Callable[..., object], *arguments: object) -> None:
         try:
             hook(*arguments)
-        except _FAILURES as error:
+        except BaseException as error:
+            if is_from_outside(error):
+                raise
             self._seldom.warning(
                 (name, type(error).__name__),
                 "%s failed for a message to %s",

@@ -1,4 +1,8 @@
-"""The tracer and the instruments of metrics, and operations, which begin and end spans and record metrics."""
+"""The tracer and the instruments of metrics, and operations, which begin and end spans and record metrics.
+
+Samplers, span processors and propagators are code of others, and may raise. That is logged and changes nothing else: no
+message is sent twice, or lost, because of its span.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,10 @@ from typing import TYPE_CHECKING
 from opentelemetry import propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.metrics import get_meter
-from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Link, Span, SpanKind, Status, StatusCode
 
 from rocketpy._version import __version__
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.otel.conventions import (
     DESTINATION,
     ERROR_TYPE,
@@ -21,6 +26,7 @@ from rocketpy.otel.conventions import (
     SYSTEM,
     Attributes,
     error_type,
+    of_message,
 )
 from rocketpy.seams import wall_ms
 
@@ -29,13 +35,31 @@ if TYPE_CHECKING:
     from opentelemetry.propagators.textmap import TextMapPropagator
     from opentelemetry.trace import TracerProvider
 
-    from rocketpy.message import MessageExt
+    from rocketpy.message import Message, MessageExt
 
-__all__ = ["Instruments", "Operation"]
+__all__ = ["Instruments", "Operation", "described", "ending", "unharmed"]
 
+_seldom = Seldom(get_logger(__name__))
 _NAME = "rocketpy"
 _OF_METRICS = frozenset({SYSTEM, OPERATION, OPERATION_TYPE, DESTINATION, "messaging.consumer.group.name"})
 """The attributes of metrics: only those with few values, so that there are few time series."""
+
+
+@contextmanager
+def unharmed(what: str) -> Iterator[None]:
+    """Log an exception of the block, which only records something, and go on after the block."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  it is that of a sampler, processor or propagator
+        _seldom.error((what, type(error)), "OpenTelemetry failed to %s: %r", what, error, exc_info=error)
+
+
+def described(message: Message | MessageExt) -> Attributes:
+    """The attributes of one message; none if they cannot be read, because others wrote its properties."""
+    found: Attributes = {}
+    with unharmed("describe a message"):
+        found = of_message(message)
+    return found
 
 
 class Operation:
@@ -85,16 +109,22 @@ class Operation:
         self._ended = True
         seconds, attributes = perf_counter() - self._began, self._attributes
         if error is not None:
-            self.span.record_exception(error)
-            self.span.set_status(Status(StatusCode.ERROR, str(error)))
             problem = error_type(error)
-        elif problem is not None:
-            self.span.set_status(Status(StatusCode.ERROR, problem))
         if problem is not None:
-            self.span.set_attribute(ERROR_TYPE, problem)
             attributes = attributes | {ERROR_TYPE: problem}
-        self.span.end()
-        self._instruments.count(attributes, seconds, self.messages, processes=self._processes)
+            with unharmed("record an error"):
+                self._record(error, problem)
+        with unharmed("end a span"):
+            self.span.end()
+        with unharmed("record a metric"):
+            self._instruments.count(attributes, seconds, self.messages, processes=self._processes)
+
+    def _record(self, error: BaseException | None, problem: str) -> None:
+        self.span.set_attribute(ERROR_TYPE, problem)
+        if error is not None:
+            self.span.record_exception(error)
+            problem = str(error)
+        self.span.set_status(Status(StatusCode.ERROR, problem))
 
 
 class Instruments:
@@ -126,11 +156,15 @@ class Instruments:
 
     def inject(self, properties: dict[str, str], context: Context) -> None:
         """Put a context into the properties of a message."""
-        (self._propagator or propagate.get_global_textmap()).inject(properties, context)
+        with unharmed("inject a context"):
+            (self._propagator or propagate.get_global_textmap()).inject(properties, context)
 
     def extract(self, message: MessageExt) -> Context:
-        """The context that a message carries; an empty one if there is none."""
-        return (self._propagator or propagate.get_global_textmap()).extract(message.properties, Context())
+        """The context that a message carries; an empty one if there is none, or it cannot be read."""
+        context = Context()
+        with unharmed("extract a context"):
+            context = (self._propagator or propagate.get_global_textmap()).extract(message.properties, context)
+        return context
 
     def begin(
         self,
@@ -150,16 +184,18 @@ class Instruments:
         """
         found = {SYSTEM: "rocketmq", OPERATION: name, OPERATION_TYPE: type_} | attributes
         destination = attributes.get(DESTINATION)
-        span = self.tracer.start_span(
-            name if destination is None else f"{name} {destination}",
-            context,
-            kind,
-            found,
-            links,
-            start_time=wall_ms() * 1_000_000 - round(elapsed * 1e9) if elapsed else None,
-            record_exception=False,
-            set_status_on_exception=False,
-        )
+        span: Span = INVALID_SPAN
+        with unharmed("start a span"):
+            span = self.tracer.start_span(
+                name if destination is None else f"{name} {destination}",
+                context,
+                kind,
+                found,
+                links,
+                start_time=wall_ms() * 1_000_000 - round(elapsed * 1e9) if elapsed else None,
+                record_exception=False,
+                set_status_on_exception=False,
+            )
         return Operation(self, span, found, messages, processes=type_ == "process", elapsed=elapsed)
 
     def count(self, attributes: Attributes, seconds: float, messages: int, *, processes: bool) -> None:

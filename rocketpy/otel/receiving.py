@@ -26,10 +26,9 @@ from rocketpy.otel.conventions import (
     PARTITION,
     RESULT,
     Attributes,
-    of_message,
     topics_of,
 )
-from rocketpy.otel.instruments import Instruments, Operation, ending
+from rocketpy.otel.instruments import Instruments, Operation, described, ending
 from rocketpy.otel.sending import client_id_of
 from rocketpy.results import ConsumeResult, RetryLater, Suspend
 
@@ -155,7 +154,7 @@ def process(instruments: Instruments, what: MessageExt | Sequence[MessageExt], a
         MESSAGE_ID: what.message_id,
         PARTITION: str(what.queue_id),
     }
-    attributes |= of_message(what)
+    attributes |= described(what)
     context = instruments.extract(what)
     return instruments.begin(
         SpanKind.CONSUMER, "process", "process", attributes, 1, context=context, links=links_to(instruments, [what])

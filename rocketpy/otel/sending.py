@@ -23,11 +23,10 @@ from rocketpy.otel.conventions import (
     PRODUCER_GROUP,
     TRANSACTION_STATE,
     Attributes,
-    of_message,
     of_result,
     topics_of,
 )
-from rocketpy.otel.instruments import Instruments, Operation, ending
+from rocketpy.otel.instruments import Instruments, Operation, described, ending, unharmed
 from rocketpy.producer.local_half import is_async
 from rocketpy.results import LocalTransactionState, SendManyResult, SendResult, TransactionSendResult
 
@@ -143,7 +142,7 @@ class Sends:
     def _one(self, name: str, message: Any) -> tuple[Operation, Any]:
         if not isinstance(message, Message):  # the producer will refuse it
             return self._begin(name, {}, 1), message
-        operation = self._begin(name, {DESTINATION: message.topic} | of_message(message), 1)
+        operation = self._begin(name, {DESTINATION: message.topic} | described(message), 1)
         return operation, self._carrying(message, operation.context)
 
     def _batch(self, name: str, messages: Any) -> tuple[Operation, Any]:
@@ -217,6 +216,11 @@ def _end(operation: Operation, result: object, error: BaseException | None) -> N
 
 def _note(operation: Operation, result: object) -> None:
     """Note the result of a send in its span."""
+    with unharmed("note a result"):
+        _note_in(operation, result)
+
+
+def _note_in(operation: Operation, result: object) -> None:
     if isinstance(result, SendResult):
         operation.span.set_attributes(of_result(result))
     elif isinstance(result, SendManyResult):

@@ -245,10 +245,15 @@ class Accumulator:
             return
         self._without_route[topic] = [entry]
         self._starter.note_begun()
-        self._starter.start_soon(partial(self._find_route, topic, entry.deadline))
+        try:
+            self._starter.start_soon(partial(self._find_route, topic, entry.deadline))
+        except RuntimeError:  # the nursery has ended: the message had waited for room while the producer was closed
+            del self._without_route[topic]
+            self._starter.note_ended()
+            entry.sink.hear(_closed(topic))
 
     async def _find_route(self, topic: str, deadline: float) -> None:
-        error: BaseException = ClientClosedError(f"the producer was closed before a message for {topic} was sent")
+        error: BaseException = _closed(topic)
         try:
             await self._starter.ensure_route(topic, timeout=max(_LEAST, deadline - self._core.clock()))
         except RocketMQError as exc:
@@ -395,14 +400,16 @@ class Accumulator:
         lanes, self._lanes = self._lanes, {}
         for lane in lanes.values():
             for batch in lane:
-                topic = batch.entries[0].topic
-                text = f"the producer was closed before a message for {topic} was sent: nothing was sent"
-                self._end(batch, unsent(ClientClosedError(text)))
+                self._end(batch, _closed(batch.entries[0].topic))
 
     def _end(self, batch: Batch, outcome: Outcome) -> None:
         """End a batch that was never launched."""
         batch.tell(outcome)
         self._starter.note_ended()
+
+
+def _closed(topic: str) -> ClientClosedError:
+    return unsent(ClientClosedError(f"the producer was closed before a message for {topic} was sent: nothing was sent"))
 
 
 def _too_late(batch: Batch) -> RequestTimeoutError:

@@ -20,6 +20,7 @@ from rocketpy.client.transactions import answer_of, end_command
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.producer.local_half import judged, raised
+from rocketpy.services import is_from_outside
 
 if TYPE_CHECKING:
     from rocketpy.client.one_try import Tracer
@@ -151,8 +152,10 @@ class Checks:
         message = check.question.message
         try:
             outcome = judged(_WHAT, await self._call(self._checker, message))
-        except (Exception, SystemExit, GeneratorExit) as exc:  # noqa: BLE001  any exception means UNKNOWN
-            outcome = raised(_WHAT, exc)
+        except BaseException as exc:
+            if is_from_outside(exc):
+                raise
+            outcome = raised(_WHAT, exc)  # any exception means UNKNOWN
         if outcome.problem is not None:
             self._failed += 1
             self._seldom.error(

@@ -313,7 +313,12 @@ class MessageStore(MessageReads):
     @property
     def can_reput(self) -> bool:
         """Whether another `reput` would find something to do."""
-        return self.index.is_busy or self._reput.behind(self._visible_end) > 0
+        return self.index.is_busy or self.is_behind
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether messages that consumers may see are not in their queues yet."""
+        return self._reput.behind(self._visible_end) > 0
 
     @property
     def dispatch_behind(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from rocketpy.errors import ConfigError
+from rocketpy.errors import ClientClosedError, ConfigError, ConnectionLostError
 from rocketpy.message import Message
 from rocketpy.producer import accumulator
 from rocketpy.producer.batching import Batch
@@ -50,3 +50,29 @@ async def test_S17_whatever_goes_wrong_on_the_way_reaches_the_senders(autojump_c
                     await producer.send(Message("T", b"x", sharding_key=key))
         await producer.send(Message("T", b"after", sharding_key=key))
     assert trio.current_time() < 1
+
+
+@pytest.mark.parametrize(("topic", "key"), [("T", None), ("T", "k"), ("Unknown", None), ("Unknown", "k")])
+async def test_S17_who_waited_for_room_while_the_producer_was_closed_hears_of_it(
+    autojump_clock, nursery, opened, topic, key
+):
+    heard = []
+
+    async def send(producer, message):
+        with pytest.raises((ClientClosedError, ConnectionLostError)):
+            await producer.send(message)
+        heard.append(message)
+
+    async def run():
+        async with opened(BatchBroker(script=["silence"]), **settings) as (producer, _):
+            nursery.start_soon(send, producer, Message("T", b"takes all"))
+            await trio.sleep(0.1)
+            nursery.start_soon(send, producer, Message(topic, b"waits for room", sharding_key=key))
+            await trio.sleep(0.1)
+            raise ZeroDivisionError
+
+    settings = {"linger": LINGER, "batch_max_bytes": 10, "total_batch_max_bytes": 10}
+    with pytest.raises(ZeroDivisionError):
+        await run()
+    await trio.sleep(0.1)
+    assert len(heard) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 
@@ -155,7 +156,11 @@ async def test_a_lesser_promise_is_heard_once_with_the_result(autojump_clock, op
     assert [outcome.status for outcome in hooks.outcomes] == [SendStatus.FLUSH_DISK_TIMEOUT] * 2
 
 
-@pytest.mark.parametrize("error", [ValueError("mine"), SystemExit(3), GeneratorExit(), ConfigError("mine")], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("mine"), SystemExit(3), GeneratorExit(), ConfigError("mine"), asyncio.CancelledError("mine")],
+    ids=repr,
+)
 @pytest.mark.parametrize("name", ["before", "after"])
 async def test_what_they_raise_is_logged_and_the_send_goes_on(autojump_clock, opened, caplog, monkeypatch, name, error):
     monkeypatch.setattr(send_hooks, "Seldom", partial(Seldom, clock=trio.current_time))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import gc
 import logging
@@ -238,7 +239,7 @@ async def test_a_half_that_is_not_stored_as_it_should_be_is_rolled_back(
 # --- checkers that fail ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("error", [RuntimeError("no"), SystemExit(1), GeneratorExit()])
+@pytest.mark.parametrize("error", [RuntimeError("no"), SystemExit(1), GeneratorExit(), asyncio.CancelledError()])
 async def test_a_checker_that_raises_does_not_know(
     autojump_clock: MockClock, error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -255,6 +255,8 @@ class Dequeue:
             return False
         if not in_order:
             return True
+        if parts.store.is_behind:
+            return False  # a recall that was answered may not be in the timer's topic yet
         is_caught_up = parts.timers.queue_offset >= parts.store.max_offset(TIMER_TOPIC, 0)
         return is_caught_up or (not waiting.kind & LATE and self._has_passed(parts.opened.slots[waiting.tick]))
 
@@ -301,6 +303,8 @@ class Dequeue:
         for tick, slot in opened.slots.items():
             if slot.last_done is None:
                 continue
+            for key in slot.found:  # the next run does not know, and will count the recall as one without a message
+                self._parts.metrics.add(slot.recalled[key], -1)
             recalls = [_unit(PLAIN | DELETE, *each) for each in slot.recalls]
             left = [_unit(each.kind, each.position, each.size, each.topic_hash) for each in opened.left_of(tick)]
             # A slot without messages gets a recall of nothing: it may be written to until its tick is over.

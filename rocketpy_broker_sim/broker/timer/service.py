@@ -33,6 +33,8 @@ _FIRST_RETRY: Final = 0.1
 _LAST_RETRY: Final = 10.0
 _STOPPED: Final = 1.0
 """Seconds between checks whether a timer that a setting has stopped may continue."""
+_BEHIND: Final = 0.05
+"""Seconds between looks at a store that cannot bring its messages into their queues."""
 _CLEAN_EVERY: Final = 30.0
 """Seconds between checks for files of the timer log that are no longer needed."""
 
@@ -114,7 +116,8 @@ class TimerService:
         has_more = self.dequeue.open_due()
         if self.dequeue.deliver_due(BATCH, in_order=in_order) or has_more:
             return 0.0
-        return max(0.0, self.dequeue.next_time() - self._parts.clock.elapsed()) / 1000
+        pause = max(0.0, self.dequeue.next_time() - self._parts.clock.elapsed()) / 1000
+        return max(pause, _BEHIND) if self._parts.store.is_behind else pause
 
     def _count(self, taken: int, delivered: int) -> None:
         if self._rates is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -22,6 +24,33 @@ async def test_DL5_a_recalled_message_is_not_delivered_and_others_are(autojump_c
         assert (answer.code, answer.ext_fields["msgId"]) == (0, "U2")
         await trio.sleep(15)
         assert [message.properties["UNIQ_KEY"] for message in setup.messages()] == ["U0", "U1", "U3", "U4"]
+        assert setup.broker.timers.metrics.count("T") == 0
+
+
+async def test_DL5_a_recall_counts_though_the_disk_keeps_it_out_of_its_queue(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with timed(storage) as setup:
+        given = await setup.send_at(EPOCH + 9500)
+        await setup.send_at(EPOCH + 9500, unique="other")
+        await trio.sleep(5)
+        with storage.failing("pwrite", code=errno.EMFILE, under="consumequeue"):
+            assert (await setup.recall(given)).code == 0
+            await trio.sleep(15)
+        await trio.sleep(30)
+        assert [message.properties["UNIQ_KEY"] for message in setup.messages()] == ["other"]
+
+
+async def test_a_stop_amid_a_second_keeps_the_count_of_what_waits(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with timed(storage) as setup:
+        given = await setup.send_at(EPOCH + 9100)
+        for number in range(3):
+            await setup.send_at(EPOCH + 9200 + 300 * number, unique=f"other {number}")
+        assert (await setup.recall(given)).code == 0
+        await trio.sleep(9.4 - trio.current_time())
+    async with timed(storage) as setup:
+        await trio.sleep(5)
+        assert len(setup.messages()) == 3
         assert setup.broker.timers.metrics.count("T") == 0
 
 
