@@ -40,9 +40,8 @@ async def consume(namesrv: str) -> None:
         batch.append(int(message.body))
         if len(batch) < 5:
             return None  # done, but not committed: if this process ended here, the group would get it again
-        del batches[message.queue]
         try:
-            await database.write(batch)
+            await database.write(batches.pop(message.queue))
         except ConnectionError as error:
             print(f"{error}: {batch} come again")
             return ConsumeResult.ROLLBACK
@@ -63,8 +62,7 @@ async def consume(namesrv: str) -> None:
         on_revoked=on_revoked,
     ) as consumer:
         consumer.subscribe("Payments", on_amount)
-        async with asyncio.timeout(60):
-            await database.full.wait()
+        await asyncio.wait_for(database.full.wait(), 60)
     print("sum:", sum(database.amounts))
 
 

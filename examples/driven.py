@@ -12,14 +12,11 @@ With `--demo` it starts a cluster of its own and plays the operator too: it has 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from functools import partial
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import trio
 
-import rocketpy
-from rocketpy import ConsumeFromWhere, Message, MessageExt, PushConsumer
+from rocketpy import ConsumeFromWhere, Message, MessageExt, MQClientInstance, PushConsumer
 from rocketpy.client.api.call import ask, request
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
@@ -31,13 +28,13 @@ async def show(message: MessageExt) -> None:
     print(f"{message.queue_id}:{message.queue_offset} {message.body.decode()}", flush=True)
 
 
-def consumer(namesrv: str | None, listener: Callable[[MessageExt], Any] = show) -> PushConsumer:
+def consumer(namesrv: str | None, listener: Callable[[MessageExt], Awaitable[None]] = show) -> PushConsumer:
     made = PushConsumer("driven", namesrv=namesrv, consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
     made.subscribe("Orders", listener)
     return made
 
 
-async def set_back(client: rocketpy.MQClientInstance, group: str, topic: str) -> None:
+async def set_back(client: MQClientInstance, group: str, topic: str) -> None:
     """What `mqadmin resetOffsetByTime -s 0` asks of every broker of the topic."""
     header = ResetOffsetRequestHeader(group=group, topic=topic, timestamp=0, is_force=True)
     await client.routes.ensure(topic)
@@ -48,33 +45,29 @@ async def set_back(client: rocketpy.MQClientInstance, group: str, topic: str) ->
 
 async def demo() -> None:
     """Consume three messages, have the group reset, and consume them again."""
-    came: list[bytes] = []
-    enough = trio.Event()
+    came, arrivals = trio.open_memory_channel[MessageExt](6)
 
     async def listener(message: MessageExt) -> None:
         await show(message)
-        came.append(message.body)
-        if came.count(message.body) == 2 and len(came) >= 6:
-            enough.set()
+        await came.send(message)
 
     async with LocalCluster() as cluster:
-        namesrv = cluster.name_server_addresses
         await cluster.create_topic("Orders", queues=1)
         for drink in (b"coffee", b"tea", b"cake"):
             await cluster.send(Message("Orders", drink))
-        async with consumer(namesrv, listener) as running:
+        async with consumer(cluster.name_server_addresses, listener) as running:
             await cluster.wait_consumed("driven", "Orders")
             print("the operator sets the group back", flush=True)
             await set_back(running.client, "driven", "Orders")
             with trio.fail_after(30):
-                await enough.wait()
+                for _ in range(6):
+                    await arrivals.receive()
 
 
 async def serve(namesrv: str | None) -> None:
-    """Consume until Ctrl-C or SIGTERM."""
     async with consumer(namesrv) as running:
         print("group driven, client id", running.status().client_id, flush=True)
-        await running.run_forever()
+        await running.run_forever()  # until Ctrl-C or SIGTERM
 
 
 def main() -> None:
@@ -82,7 +75,7 @@ def main() -> None:
     parser.add_argument("-n", "--namesrv", default=None, help='"host:port;host:port"; NAMESRV_ADDR when left out')
     parser.add_argument("--demo", action="store_true", help="run with servers and an operator of its own")
     options = parser.parse_args()
-    trio.run(demo if options.demo else partial(serve, options.namesrv))
+    trio.run(demo) if options.demo else trio.run(serve, options.namesrv)
 
 
 if __name__ == "__main__":

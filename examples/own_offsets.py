@@ -14,27 +14,23 @@ from collections.abc import Mapping
 from examples.servers import fill, servers
 from rocketpy.sync import ConsumeFromWhere, MessageExt, MessageQueue, PushConsumer
 
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+
 
 class Ledger:
-    """A sum, and the offset up to which it includes each queue. An offset store and a listener. For any thread."""
+    """A sum, and the offset up to which it includes each queue. The store is `read` and `write`, the listener `add`."""
 
     def __init__(self, path: str) -> None:
         self._connection = sqlite3.connect(path, check_same_thread=False)
         self._lock = threading.Lock()
         with self._connection:
-            self._connection.execute(
-                "create table if not exists totals (queue text primary key, next integer, sum integer)"
-            )
-
-    # --- the store: what has been worked on is where a queue goes on ----------------------------------
+            self._connection.execute("create table if not exists totals (queue primary key, next, sum)")
 
     def read(self, queue: MessageQueue) -> int | None:
         return self._row(queue)[0]
 
     def write(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Nothing to do: the listener has already written them."""
-
-    # --- the listener ---------------------------------------------------------------------------------
 
     def add(self, message: MessageExt) -> None:
         with self._lock, self._connection:
@@ -62,13 +58,7 @@ def consume(namesrv: str, ledger: Ledger, until: int) -> None:
         if ledger.total() >= until:
             reached.set()
 
-    consumer = PushConsumer(
-        "ledger",
-        namesrv=namesrv,
-        orderly=True,
-        offset_store=ledger,
-        consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
-    )
+    consumer = PushConsumer("ledger", namesrv=namesrv, orderly=True, offset_store=ledger, consume_from_where=FIRST)
     consumer.subscribe("Amounts", listener)
     with consumer:
         if ledger.total() < until:  # the first consumer may have added everything before it ended

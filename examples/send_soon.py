@@ -11,7 +11,6 @@ import argparse
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import Future  # noqa: TC003 - as users write it
 from types import FrameType
 
@@ -20,10 +19,7 @@ from rocketpy.sync import Message, SendResult
 
 
 class Lines:
-    """The lines of standard input, until SIGINT or SIGTERM: the first one interrupts reading, and never a send.
-
-    A second one ends the process at once.
-    """
+    """The lines of standard input, until SIGINT or SIGTERM: the first one interrupts reading, and never a send."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -33,16 +29,12 @@ class Lines:
 
     def _end(self, number: int, _frame: FrameType | None) -> None:
         self.signal = number
-        signal.signal(number, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
         if self._reads:
             raise KeyboardInterrupt
 
-    def __iter__(self) -> Iterator[str]:
-        """Give one after the other."""
-        while line := self._next():
-            yield line
-
-    def _next(self) -> str:
+    def next(self) -> str:
+        """The next line; empty after the last one."""
         try:
             self._reads = True
             return "" if self.signal else sys.stdin.readline()
@@ -71,7 +63,7 @@ def main() -> int:
     lines = Lines()
     try:
         with rocketpy.sync.Producer("lines", namesrv=options.namesrv) as producer:
-            for line in lines:
+            for line in iter(lines.next, ""):
                 if text := line.strip():
                     # Waits while 1024 messages are under way, so that a long input does not fill the memory.
                     producer.send_soon(Message(options.topic, text.encode())).add_done_callback(note)

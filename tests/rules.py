@@ -17,12 +17,14 @@ from pathlib import Path
 import pytest
 
 __all__ = [
+    "MAX_EXAMPLE_LINES",
     "MAX_FUNCTION_LINES",
     "MAX_LINES",
     "Source",
     "cancelled_caught",
     "left_to_do",
     "listed",
+    "long_example",
     "long_file",
     "long_functions",
     "marks_told_wrongly",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 MAX_LINES = 500
+MAX_EXAMPLE_LINES = 59
 MAX_FUNCTION_LINES = 50
 COLLECTED = re.compile(r"tests/(.+/)?test_[^/]+\.py")
 MARKS = ("TO" + "DO", "FIX" + "ME", "X" * 3)
@@ -74,6 +77,13 @@ def long_file(source: Source) -> Iterator[str]:
     lines = len(source.text.splitlines())
     if lines > MAX_LINES:
         yield f"{source.name} has {lines} lines"
+
+
+def long_example(source: Source) -> Iterator[str]:
+    """An example of one file is read in one go; blank lines do not count."""
+    lines = sum(1 for line in source.text.splitlines() if line.strip())
+    if lines > MAX_EXAMPLE_LINES:
+        yield f"{source.name} has {lines} lines that are not blank"
 
 
 def long_functions(source: Source) -> Iterator[str]:

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from tests.rules import (
+    MAX_EXAMPLE_LINES,
     MAX_FUNCTION_LINES,
     MAX_LINES,
     Source,
     cancelled_caught,
     left_to_do,
     listed,
+    long_example,
     long_file,
     long_functions,
     marks_told_wrongly,
@@ -100,6 +102,16 @@ def test_no_file_is_longer_than_500_lines(sources: list[Source]) -> None:
     listed(
         (each for source in sources for each in long_file(source)),
         f"longer than {MAX_LINES} lines; split it by ideas, one a file",
+    )
+
+
+def test_examples_of_one_file_are_short(sources: list[Source]) -> None:
+    """Those in folders are programs of several files."""
+    found = [source for source in sources if source.name.startswith("examples/") and source.name.count("/") == 1]
+    assert found
+    listed(
+        (each for source in found for each in long_example(source)),
+        f"longer than {MAX_EXAMPLE_LINES} lines; show one thing, or make two examples of it",
     )
 
 

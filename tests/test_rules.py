@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.rules import (
+    MAX_EXAMPLE_LINES,
     MAX_FUNCTION_LINES,
     MAX_LINES,
     Source,
     cancelled_caught,
     left_to_do,
     listed,
+    long_example,
     long_file,
     long_functions,
     marks_told_wrongly,
@@ -35,6 +37,13 @@ def test_all_offences_are_listed_with_what_to_do_about_them() -> None:
 def test_long_files() -> None:
     assert list(long_file(source("x\n" * MAX_LINES))) == []
     assert list(long_file(source("x\n" * (MAX_LINES + 1)))) == ["pkg/module.py has 501 lines"]
+
+
+def test_long_examples() -> None:
+    assert list(long_example(source("x\n\n" * MAX_EXAMPLE_LINES))) == []
+    assert list(long_example(source("x\n\n" * (MAX_EXAMPLE_LINES + 1)))) == [
+        "pkg/module.py has 60 lines that are not blank"
+    ]
 
 
 @pytest.mark.parametrize("start", ["def f():", "async def f():", "class C:\n  def f(self):"])

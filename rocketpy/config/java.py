@@ -13,6 +13,7 @@ from difflib import get_close_matches
 import attrs
 
 from rocketpy.config.client import ClientConfig
+from rocketpy.config.foreign import foreign_advice
 from rocketpy.config.lite_pull_consumer import LitePullConsumerConfig
 from rocketpy.config.producer import ProducerConfig
 from rocketpy.config.pull_consumer import PullConsumerConfig
@@ -163,7 +164,8 @@ def fields_by_java_name(*kinds: type[ClientConfig]) -> dict[str, attrs.Attribute
 
 
 def advice(name: str, known: Iterable[str]) -> str:
-    """Advice for a name that is not a setting: a similar name, or what to know about Java's setting; may be empty.
+    """Advice for a name that is not a setting: a similar name, or what to know about a setting of Java's or of
+    another client's; may be empty.
 
     Args:
         name: the name as the user wrote it.
@@ -180,6 +182,8 @@ def advice(name: str, known: Iterable[str]) -> str:
     for java, reason in SYSTEM_PROPERTIES.items():
         if _folded(java.rpartition(".")[2]) == written:
             return reason
+    if said := foreign_advice(name, known):
+        return said
     near = get_close_matches(name, known, n=1, cutoff=0.6)
     return f"do you mean {near[0]}?" if near else ""
 

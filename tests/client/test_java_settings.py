@@ -19,6 +19,7 @@ from rocketpy.config import (
     PushConsumerConfig,
     TransactionProducerConfig,
 )
+from rocketpy.config.foreign import FOREIGN
 from rocketpy.config.java import (
     NOT_OF_CLASSES,
     NOT_THERE,
@@ -154,6 +155,25 @@ def test_what_is_here_is_read_by_somebody() -> None:
 def test_a_wrong_name_gets_advice(written: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         ProducerConfig.of(None, group="g", **{written: 1})
+
+
+def test_names_of_other_clients_get_advice_that_can_be_followed() -> None:
+    """Every setting that is recommended exists where it is, and advice is given by some role for every name."""
+    said: dict[str, dict[str, str]] = {name: {} for name in FOREIGN}
+    for kind in CLASSES.values():
+        known = [field.name for field in attrs.fields(kind)]
+        for name, (settings, note) in FOREIGN.items():
+            assert name not in known
+            if {*settings} & {*known} or not settings:
+                given = said[name][kind.__name__] = advice(name, known)
+                assert all(setting in given for setting in settings if setting in known), (name, given)
+                assert note in given or "it is called" in given, (name, given)
+    assert [name for name, given in said.items() if not given] == []
+    assert said["linger_ms"]["ProducerConfig"] == "it is called linger here: in seconds"
+    assert "PushConsumerConfig" not in said["linger_ms"]
+    assert "flushDiskType" in said["acks"]["ProducerConfig"]
+    with pytest.raises(ConfigError, match="bootstrap_servers: it is called namesrv here: the addresses of name serv"):
+        PushConsumerConfig.of(None, group="g", bootstrap_servers="a:1")
 
 
 def test_a_setting_of_another_role_is_not_recommended() -> None:
