@@ -133,9 +133,8 @@ def _closing(what: str, row: str) -> tuple[Bar, Bar]:
 
 PRODUCER_BARS = (
     _surface("linger, 4,096 outstanding, to Java's autoBatch", "linger-soon", 0.6, "java-auto-batch", "auto-batch"),
-    # A task that waits costs a switch to it and back, as Java's callbacks do not: these bars guard what is there.
-    _surface("linger, 4,096 tasks of trio that wait", "linger-trio", 0.25, "java-auto-batch", "auto-batch"),
-    _surface("linger, 4,096 tasks of asyncio that wait", "linger-aio", 0.22, "java-auto-batch", "auto-batch"),
+    _surface("the same on trio, 4,096 tasks", "linger-trio", 0.6, "java-auto-batch", "auto-batch"),
+    _surface("the same on asyncio, 4,096 tasks", "linger-aio", 0.6, "java-auto-batch", "auto-batch"),
     _surface("64 threads with linger, to 64 without", "linger-threads-64", 1.0, "threads-64", "auto-threads-64"),
     *_transactions("one in flight", "transact-one"),
     *_transactions("64 in flight", "transact-64"),

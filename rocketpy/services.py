@@ -70,7 +70,9 @@ def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException
     """The one exception to raise for what came out of the nursery."""
     crashed = _crashes(group, body_error)
     interrupt = None if crashed is None else _interrupt_in(crashed)
-    if interrupt is not None:  # the body failed because its services ended, if it did
+    if interrupt is not None:  # if the body failed, then most likely because its services ended
+        if body_error is not None and interrupt.__context__ is None and not only_cancelled(body_error):
+            interrupt.__context__ = body_error
         return interrupt
     if body_error is not None and not only_cancelled(body_error):
         if crashed is not None:

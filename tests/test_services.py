@@ -116,12 +116,14 @@ async def test_ctrl_c_in_a_service_is_not_lost_though_the_body_fails_because_of_
         ended.set()
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    error = ClientClosedError("the client is not open")
+    with pytest.raises(KeyboardInterrupt) as caught:
         async with open_services() as nursery:
             nursery.start_soon(struck)
             with trio.CancelScope(shield=True):
                 await ended.wait()
-            raise ClientClosedError("the client is not open")
+            raise error
+    assert caught.value.__context__ is error
 
 
 async def tick_times(count: int, work: Callable[[int], Awaitable[None]], **options: float) -> list[float]:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 OUTSTANDING = 4096
 LINGER = 0.01
 """Seconds, as Java's batchMaxDelayMs of 10."""
-_TICKETS = 64
-"""Messages that are handed over for one look at the clock, which takes a twentieth as long as a send."""
 WARM_SENDS = 30_000
 """As many as Java's client gets."""
 
@@ -53,11 +51,10 @@ def send_soon(task: Task) -> Outcome:
 def _hand_over(producer: rocketpy.sync.Producer, topic: str, tickets: Tickets) -> None:
     """Look at every result, and keep no more futures than messages are outstanding, as Java's callbacks keep none."""
     futures: deque[Future[rocketpy.SendResult]] = deque()
-    while count := tickets.take_up_to(_TICKETS):
-        for _ in range(count):
-            futures.append(producer.send_soon(rocketpy.Message(topic, BODY)))
-            if len(futures) > OUTSTANDING:
-                futures.popleft().result()
+    while tickets.take():
+        futures.append(producer.send_soon(rocketpy.Message(topic, BODY)))
+        if len(futures) > OUTSTANDING:
+            futures.popleft().result()
     for future in futures:
         future.result()
 

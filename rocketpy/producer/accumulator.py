@@ -145,7 +145,9 @@ class Accumulator:
 
     def _will_be_taken(self, entry: Entry) -> bool:
         """Whether the inbox is taken when a batch of the same key lands, before it holds more than one batch does."""
-        if entry.queue is not None or len(self._inbox) * len(entry.body) > self._largest:
+        if entry.queue is not None or entry.head.sharding_key is not None:
+            return False  # its batch waits for others of its queue alone
+        if len(self._inbox) * len(entry.body) > self._largest:
             return False
         return (entry.topic, entry.head.wait, entry.timeout, entry.tries) in self._flying
 
@@ -353,7 +355,7 @@ class Accumulator:
 
     def _ring(self, now: float) -> float:
         """Send batches that have lingered long enough, and fail messages whose deadline has passed."""
-        if self._inbox:
+        if self._has_threads and self._inbox:
             self._drain()
         for batch in list(self._open.values()):
             if batch.due <= now:

@@ -156,8 +156,7 @@ class Batch:
                 or frame_size + fixed + length > most_in_frame
             ):
                 break
-            entries.append(entry)
-            del inbox[0]
+            entries.append(inbox.popleft())
             size += length
             frame_size += fixed + length
         self.size, self.frame_size = size, frame_size

@@ -330,11 +330,9 @@ class SendFuture(Future[T]):
 def complete_all(futures: Iterable[SendFuture[T]], outcomes: Iterable[T]) -> None:
     """Complete many futures, none of them with an error, as `complete` does, at less cost. Not for users."""
     for future, outcome in zip(futures, outcomes, strict=True):
-        is_wanted = future._is_wanted
-        if is_wanted or future._state is not _PENDING:
+        if future._is_wanted or future._state is not _PENDING:
             future.complete(outcome)
         else:
             future._result = outcome
             future._state = _FINISHED  # last: a thread that waits from here on finds it done
-            if future._is_wanted:
-                future._tell_late()
+            future._tell_late()

@@ -49,15 +49,6 @@ class Gate:
         Raises:
             ClientClosedError: the gate was closed meanwhile.
         """
-        with self._lock:
-            inside = self._inside
-            if not self._closed and (not inside or len(inside) < self._count) and self._used_size + size <= self._size:
-                inside[ticket] = size
-                self._used_size += size
-                return True
-        return self._enter_full(ticket, size, wait, timeout)
-
-    def _enter_full(self, ticket: object, size: int, wait: bool, timeout: float | None) -> bool:
         held = False
         until = None if timeout is None else monotonic() + timeout
         while True:

@@ -121,7 +121,7 @@ class Lifetime(Reopenable, Generic[T]):
         return self._forks != forks()
 
     def _check_process(self) -> None:
-        if self._forks != forks():
+        if self._crossed_fork:
             raise ClientClosedError(
                 f"{self._inner!r} was made before a fork: sockets and background threads do not cross it; make a new "
                 "one in the child from the same config, or reopen() this one there"

@@ -156,18 +156,15 @@ class ThreadSends:
         self, message: Message, head: Head, queue: MessageQueue | None, seconds: float, retries: int
     ) -> SendFuture[SendResult]:
         """Send a message; the future will hold the answer. Raises what `send` raises before it waits for the answer."""
-        outside, gate = self._direct.outside, self._gate
-        accumulator = outside.accumulator
-        assert accumulator is not None
-        future = _LingeringFuture(self._surroundings, gate)
+        outside, future = self._direct.outside, _LingeringFuture(self._surroundings, self._gate)
         deadline = outside.core.clock() + seconds
         entry = outside.items.entry(message, head, future, queue, seconds, 1 + retries, deadline, waits=False)
         try:
-            if not gate.enter(future, len(entry.body), wait=False):
+            if not self._gate.enter(future, len(entry.body), wait=False):
                 self._enter(future, entry)
-            accumulator.drop_in(entry)
+            self._accumulator.drop_in(entry)
         except BaseException:
-            gate.leave(future)
+            self._gate.leave(future)
             raise
         future.beginner = 0
         return future

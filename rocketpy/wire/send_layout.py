@@ -21,10 +21,12 @@ from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 from rocketpy.wire.serialize import decode_command
 
-__all__ = ["LaidOutSend", "SendLayout", "SendReader"]
+__all__ = ["LONGEST_HEADER", "LaidOutSend", "SendLayout", "SendReader"]
 
 MOST_LAYOUTS: Final = 4
 """Headers that are remembered of one connection."""
+LONGEST_HEADER: Final = 65_536
+"""Bytes. Longer headers, of which clients send none, are left to the parser, so that little is remembered."""
 _PATIENCE: Final = 256
 """Requests that look like none of them, after which another header is taken up at the latest."""
 _CODE: Final = int(RequestCode.SEND_MESSAGE_V2)
@@ -226,7 +228,7 @@ class SendReader:
                 if found is not None:
                     return found
         command = decode_command(frame, limits=self._limits)
-        if command.code in _CODES and frame[0] == 0:
+        if command.code in _CODES and frame[0] == 0 and len(frame[1]) <= LONGEST_HEADER:
             self._left -= 1
             if self._left <= 0:
                 self._take_up(frame, command)

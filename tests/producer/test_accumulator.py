@@ -7,14 +7,19 @@ from types import SimpleNamespace
 
 import pytest
 import trio
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from rocketpy.config import ProducerConfig
+from rocketpy.message import MessageQueue
 from rocketpy.producer.accumulator import Accumulator
+from rocketpy.producer.batching import Batch
 from rocketpy.producer.items import Entry, Head
 from rocketpy.remoting.timers import Timers
 
 LINGER = 0.05
 LARGEST = 1000
+MOST_IN_FRAME = 1200
 
 
 class Sink:
@@ -62,8 +67,8 @@ class Threads:
         self.posts = []
         accumulator.attach(self.posts.append, has_threads=True)
 
-    def send(self, body, topic="Orders"):
-        sink, head = Sink(), Head(b"", None, "true", None)
+    def send(self, body, topic="Orders", sharding_key=None):
+        sink, head = Sink(), Head(b"", None, "true", sharding_key)
         deadline = trio.current_time() + 3
         self._accumulator.drop_in(Entry(topic, body, 0, head, None, sink, None, 3.0, 1, deadline, waits=True))
         return sink
@@ -124,6 +129,11 @@ async def test_S17_a_message_to_another_topic_does_not_wait_for_that_batch(threa
     assert bodies(starter) == [1, 1]
 
 
+async def test_S17_a_message_with_a_sharding_key_does_not_wait_for_one_without(threads, starter):
+    threads.send(b"keyed", sharding_key="k")
+    assert len(threads.posts) == 1
+
+
 async def test_S17_more_than_one_batch_holds_is_not_left(threads, starter):
     for _ in range(2):
         threads.send(bytes(LARGEST // 2))
@@ -160,3 +170,60 @@ async def test_S17_batches_that_fail_at_once_do_not_call_each_other(threads, sta
     threads.run()
     assert [len(sink.outcomes) for sink in (*sinks, *late)] == [1] * 2001
     assert starter.count == 0
+
+
+HEADS = [Head(b"", None, "true", None), Head(b"", None, "true", None), Head(b"TAGS\x01a\x02", None, "false", None)]
+ALONE = SimpleNamespace(message_id="ID", is_batch=False)
+QUEUE = MessageQueue("Orders", "broker-a", 0)
+
+
+def formed(messages):
+    """The bodies of each batch, of messages that are all there when they are looked at."""
+    made, posts = [], []
+    starter = SimpleNamespace(note_begun=lambda: None, note_ended=lambda: None)
+    config = ProducerConfig(group="pg", linger=LINGER, batch_max_bytes=LARGEST, max_message_size=MOST_IN_FRAME)
+    core = SimpleNamespace(config=config, clock=lambda: 0.0)
+    accumulator = Accumulator(core, starter, lambda count: ["ID"] * count)
+    starter.start_batch = lambda outgoing, queue, tries, timeout, done: None
+    accumulator.attach(posts.append)
+    launch = accumulator._launch
+
+    def launched(batch):
+        made.append((batch.key, [each.body for each in batch.entries], batch.size, batch.frame_size, batch.is_awaited))
+        launch(batch)
+
+    accumulator._launch = launched
+    for number, (size, different) in enumerate(messages):
+        fields = LIKE | different
+        body = bytes([number]) * size
+        accumulator.drop_in(Entry(body=body, flag=0, sink=Sink(), deadline=fields["timeout"], **fields))
+    for call in posts:
+        call()
+    accumulator.close()
+    return made
+
+
+LIKE = {"topic": "Orders", "head": HEADS[0], "outgoing": None, "queue": None, "timeout": 3.0, "tries": 1, "waits": True}
+DIFFERENT = [
+    {"topic": "Others"},
+    {"head": HEADS[1]},
+    {"head": HEADS[2]},
+    {"outgoing": ALONE},
+    {"queue": QUEUE},
+    {"timeout": 4.0},
+    {"tries": 2},
+    {"waits": False},
+]
+MESSAGES = st.tuples(
+    st.sampled_from([1, 1, 10, LARGEST // 3, LARGEST // 2, LARGEST - 1, LARGEST, LARGEST + 1]),
+    st.sampled_from([{}] * len(DIFFERENT) + DIFFERENT),
+)
+
+
+@given(st.lists(MESSAGES, max_size=30))
+@example([(1, {"waits": False}), (1, {})])
+def test_S17_batches_are_those_of_messages_that_are_looked_at_one_by_one(messages):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Batch, "take_alike", lambda *_: 0)
+        one_by_one = formed(messages)
+    assert formed(messages) == one_by_one

@@ -139,7 +139,7 @@ def hooks_threads():
 
 @pytest.mark.parametrize("shares", [True, False])
 def test_the_thread_of_hooks_ends_with_the_producer_and_its_client(surface, tracing, shares):
-    """Of a client of its own, or of a shared one, which is closed first or last."""
+    """Of a client of its own, or of a shared one, which other producers use before."""
     before, during = hooks_threads(), set()
 
     async def main():

@@ -13,7 +13,7 @@ from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import Frame, FrameDecoder
 from rocketpy.wire.headers.send import SendMessageRequestHeader
-from rocketpy.wire.send_layout import MOST_LAYOUTS, LaidOutSend, SendReader
+from rocketpy.wire.send_layout import LONGEST_HEADER, MOST_LAYOUTS, LaidOutSend, SendReader
 from rocketpy.wire.serialize import decode_command, encode_command
 
 PROPERTIES = "UNIQ_KEY\x01ID\x02WAIT\x01true\x02"
@@ -141,6 +141,15 @@ def test_few_headers_are_remembered_and_what_never_repeats_is_rarely_tried(monke
     assert len(reader._layouts) == MOST_LAYOUTS
     # One that comes again is taken up before long.
     assert any(isinstance(reader.read(ours(topic="Again", opaque=n)), LaidOutSend) for n in range(600))
+
+
+def test_a_header_that_is_too_long_is_not_remembered() -> None:
+    """Thousands of connections may each have sent a megabyte once."""
+    reader = SendReader()
+    long = LONGEST_HEADER - len(ours(topic="").header)
+    for size, is_remembered in ((long, True), (long + 1, False)):
+        reader.read(ours(topic="T" * size))
+        assert isinstance(reader.read(ours(topic="T" * size)), LaidOutSend) is is_remembered
 
 
 def test_other_requests_and_binary_headers_are_left_to_the_parser() -> None:
