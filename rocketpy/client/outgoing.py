@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from rocketpy.client.parts import parted
+from rocketpy.client.sound import check_flag, check_types, explaining
 from rocketpy.client.values import Values, give_serializers
+from rocketpy.config import TransactionProducerConfig
 from rocketpy.errors import ConfigError
 from rocketpy.message import Message, MessageExt, MessageQueue, PropertyName
 from rocketpy.message.reply import REPLY, Reply
@@ -103,30 +105,40 @@ class Preparer:
             ConfigError: it may not be sent; the text says what is wrong.
             SerializationError: its value cannot be written.
         """
-        if type(message) is not Message or type(message.body) is not bytes or message.topic not in self._known_topics:
-            message = self.checked(message)
-        body, sys_flag = message.body, 0
-        if not 0 < len(body) < self._small:
-            message = self.checked(message)
-            body, sys_flag = self._compress(message.body)
-        properties = message.properties
-        known, text, timed, plain = self._encoded
-        if properties != known:
-            text, timed, plain = self._encode(properties)
-        message_id = properties.get(PropertyName.UNIQUE_KEY)
-        if message_id is None:
-            message_id = self._unique_ids.next()
-            text = f"{text}{PropertyName.UNIQUE_KEY}\x01{message_id}\x02"
-        outgoing = Outgoing(message, _SEND, body, text, sys_flag, message_id)
-        if is_retry_topic(message.topic):
-            _move_reconsume_times(outgoing)
-        else:
-            outgoing.is_plain = plain
-        if timed:
-            outgoing.timed = True
-        if not plain and properties.get(PropertyName.MESSAGE_TYPE) == REPLY:
-            _make_reply(outgoing)
-        return outgoing
+        try:
+            if (
+                type(message) is not Message
+                or type(message.body) is not bytes
+                or message.topic not in self._known_topics
+            ):
+                message = self.checked(message)
+            body, sys_flag = message.body, 0
+            if not 0 < len(body) < self._small:
+                message = self.checked(message)
+                body, sys_flag = self._compress(message.body)
+            if message.flag != 0:
+                check_flag(message.flag)
+            properties = message.properties
+            known, text, timed, plain = self._encoded
+            if properties != known:
+                text, timed, plain = self._encode(properties)
+            message_id = properties.get(PropertyName.UNIQUE_KEY)
+            if message_id is None:
+                message_id = self._unique_ids.next()
+                text = f"{text}{PropertyName.UNIQUE_KEY}\x01{message_id}\x02"
+            outgoing = Outgoing(message, _SEND, body, text, sys_flag, message_id)
+            if is_retry_topic(message.topic):
+                _move_reconsume_times(outgoing)
+            else:
+                outgoing.is_plain = plain
+            if timed:
+                outgoing.timed = True
+            if not plain and properties.get(PropertyName.MESSAGE_TYPE) == REPLY:
+                _make_reply(outgoing)
+            return outgoing
+        except (AttributeError, TypeError):
+            check_types(message)
+            raise
 
     def filled(self, message: M) -> M:
         """The message itself; of one with a value a copy with that as its body, not checked otherwise.
@@ -170,11 +182,29 @@ class Preparer:
 
         Kept, for those of the next message are often alike.
         """
+        if PropertyName.TRANSACTION_PREPARED in properties:
+            self._check_half(properties)
         text = encode_properties(properties, refuse_separators=True)
         timed = PropertyName.DELAY not in properties and not _TIMES.isdisjoint(properties)
         plain = not timed and _CHOOSING.isdisjoint(properties)
         self._encoded = properties.copy(), text, timed, plain  # replaced as a whole: other threads read it
         return text, timed, plain
+
+    def _check_half(self, properties: dict[str, str]) -> None:
+        """Refuse the properties of a half message, except in the half messages of this producer.
+
+        A consumer gets them with each message of a transaction, and who copies all of them to a new message would send
+        one that is never delivered.
+        """
+        makes_halves = isinstance(self._config, TransactionProducerConfig)
+        if makes_halves and properties.get(PropertyName.PRODUCER_GROUP) == self._config.group:
+            return
+        if str(properties[PropertyName.TRANSACTION_PREPARED]).lower() == "true":
+            raise ConfigError(
+                f"the property {PropertyName.TRANSACTION_PREPARED} makes this a half message, which is not delivered "
+                "before its transaction commits: send it with send_in_transaction of a TransactionProducer, or remove "
+                "the property, which a message that was received may have left there"
+            )
 
     def batch(self, messages: Sequence[Message], *, alike: bool = False) -> Outgoing:
         """Make a batch ready: one frame, one queue, a unique id for every message.
@@ -188,6 +218,10 @@ class Preparer:
             SerializationError: the value of one cannot be written.
         """
         messages = self._all_checked(messages, alike=alike)
+        with explaining(messages):
+            return self._batch(messages)
+
+    def _batch(self, messages: Sequence[Message]) -> Outgoing:
         ids = self._unique_ids.take(len(messages))
         key = PropertyName.UNIQUE_KEY
         if any(map(contains, [message.properties for message in messages], repeat(key))):
@@ -227,11 +261,15 @@ class Preparer:
         """The messages, every one checked by itself, and all of them together; with bodies in the place of values."""
         if not isinstance(messages, Sequence):
             raise ConfigError(f"a batch is a list of messages, not {messages!r:.100}")
+        with explaining(messages):
+            return self._each_checked(messages, alike=alike)
+
+    def _each_checked(self, messages: Sequence[Message], *, alike: bool) -> Sequence[Message]:
         limit = self._config.max_message_size
         for message in messages:
             if type(message) is not Message or type(body := message.body) is not bytes or not 0 < len(body) <= limit:
                 if self._values.holds_value(message):
-                    return self._all_checked([self._values.filled(each) for each in messages], alike=alike)
+                    return self._each_checked([self._values.filled(each) for each in messages], alike=alike)
                 self._check(message)  # which says what is wrong
         if not alike:
             check_batch(messages)
@@ -261,16 +299,6 @@ class Preparer:
             raise ConfigError(f"nobody may send to the topic {topic}: the broker writes it itself")
         if len(self._known_topics) < _MAX_KNOWN_TOPICS:
             self._known_topics.add(topic)
-
-
-def check_flag(flag: object) -> None:
-    """Refuse what cannot be the flag of a message.
-
-    Raises:
-        ConfigError: it is no whole number of 32 bits.
-    """
-    if not isinstance(flag, int) or isinstance(flag, bool) or not -(2**31) <= flag < 2**31:
-        raise ConfigError(f"the flag of a message is a whole number from -2**31 to 2**31 - 1, not {flag!r:.100}")
 
 
 def _checked_size(size: Any, limit: int) -> int:

@@ -182,8 +182,12 @@ class Accumulator:
         left = len(inbox)
         while left > 0:
             entry = inbox.popleft()
-            batch = self._place(entry)
             left -= 1
+            try:
+                batch = self._place(entry)
+            except Exception as error:  # noqa: BLE001 - it is this message's alone
+                entry.sink.hear(error)
+                continue
             if batch is None:
                 continue
             if batch.is_awaited:

@@ -181,7 +181,7 @@ def is_sound(message: object) -> TypeGuard[Message]:
         return False
     topic: object = message.topic
     properties: object = message.properties
-    return isinstance(topic, str) and isinstance(properties, dict)
+    return isinstance(topic, str) and isinstance(properties, dict) and isinstance(properties.get(_WAIT), str | None)
 
 
 def _body_size(message: object) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from rocketpy.client.outgoing import check_flag
+from rocketpy.client.sound import check_flag, check_types
 from rocketpy.errors import ConfigError, LocalProtocolError
 from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.results import SendResult
@@ -113,22 +113,26 @@ class Items:
             ConfigError: it may not be sent.
             LocalProtocolError: its properties cannot be encoded, or are too long.
         """
-        if type(message) is not Message or type(message.body) is not bytes or message.topic not in self._topics:
-            self._preparer.checked(message)
-            if is_retry_topic(message.topic):
-                return None
-            if len(self._topics) < _MAX_KNOWN_TOPICS:
-                self._topics.add(message.topic)
-        if message.flag != 0:
-            check_flag(message.flag)
-        if not 0 < len(message.body) < self._small:
-            self._preparer.checked(message)
-        properties, head = self._known
-        if message.properties != properties:
-            properties = message.properties.copy()
-            head = self._head(properties)
-            self._known = properties, head
-        return head
+        try:
+            if type(message) is not Message or type(message.body) is not bytes or message.topic not in self._topics:
+                self._preparer.checked(message)
+                if is_retry_topic(message.topic):
+                    return None
+                if len(self._topics) < _MAX_KNOWN_TOPICS:
+                    self._topics.add(message.topic)
+            if message.flag != 0:
+                check_flag(message.flag)
+            if not 0 < len(message.body) < self._small:
+                self._preparer.checked(message)
+            properties, head = self._known
+            if message.properties != properties:
+                properties = message.properties.copy()
+                head = self._head(properties)
+                self._known = properties, head
+            return head
+        except (AttributeError, TypeError):
+            check_types(message)
+            raise
 
     def _head(self, properties: dict[str, str]) -> Head | None:
         if not _ALONE.isdisjoint(properties):
@@ -142,10 +146,12 @@ class Items:
                 f"the properties take {len(encoded)} bytes, the limit is {MAX_PROPERTIES_SIZE - _ID_SIZE}"
             )
         get = properties.get
-        key = get(PropertyName.SHARDING_KEY)
+        key, wait = get(PropertyName.SHARDING_KEY), get(PropertyName.WAIT, "true")
         if key is not None and type(key) is not str:
             raise ConfigError(f"the sharding key of a message is a str, not {key!r:.100}")
-        return Head(encoded, get(PropertyName.UNIQUE_KEY), get(PropertyName.WAIT, "true"), key)
+        if type(wait) is not str:
+            raise ConfigError(f"the property {PropertyName.WAIT} of a message is a str, not {wait!r:.100}")
+        return Head(encoded, get(PropertyName.UNIQUE_KEY), wait, key)
 
     def entry(
         self,

@@ -15,6 +15,7 @@ import trio
 from rocketpy.client import send_drivers
 from rocketpy.client.outgoing import Outgoing
 from rocketpy.client.requests import new_correlation_id
+from rocketpy.client.sound import explaining
 from rocketpy.errors import ClientClosedError, ReplyTimeoutError, RocketMQError
 from rocketpy.message.reply import as_request
 from rocketpy.producer.choosing import choice_of
@@ -105,12 +106,13 @@ class Requesting:
         self._lifecycle.check_open()
         seconds = self.checked_timeout(timeout)
         correlation_id = new_correlation_id()
-        made = as_request(
-            self._preparer.filled(message),
-            correlation_id=correlation_id,
-            client_id=self.client.client_id,
-            ttl=max(1, round(seconds * 1000)),
-        )
+        with explaining([message]):
+            made = as_request(
+                self._preparer.filled(message),
+                correlation_id=correlation_id,
+                client_id=self.client.client_id,
+                ttl=max(1, round(seconds * 1000)),
+            )
         return Asked(self._preparer.one(made), correlation_id, self._core.clock() + seconds, seconds)
 
     async def ask(self, asked: Asked, choice: Choice | None, retries: int) -> MessageExt:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, final
 
+from rocketpy.client.sound import explaining
 from rocketpy.client.transactions import EndFrames, end_command, end_of, half_of
 from rocketpy.config import TransactionProducerConfig
 from rocketpy.errors import ConfigError, RocketMQError
@@ -227,7 +228,8 @@ class TransactionProducer(Producer):
         chosen = self.executor if executor is None else checked_function(EXECUTOR, executor, 2)
         if chosen is None:
             raise ConfigError("there is no executor: pass one to send_in_transaction or to the producer")
-        return half_of(self._preparer.filled(message), self.config.group, self._unique_ids.next()), chosen
+        with explaining([message]):
+            return half_of(self._preparer.filled(message), self.config.group, self._unique_ids.next()), chosen
 
     def end(self, half: Message, sent: SendResult, outcome: Outcome) -> End:
         """Return the end of a transaction, given the outcome of its local transaction. From any thread."""

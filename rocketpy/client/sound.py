@@ -1,0 +1,71 @@
+"""What is wrong with a message whose attributes were replaced after it was made. Pure.
+
+Sends do not look at the type of each attribute, which would cost every message. When something else fails because of
+one, `check_types` says which it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rocketpy.errors import ConfigError
+from rocketpy.message import Message
+
+__all__ = ["check_flag", "check_types", "explaining"]
+
+
+def check_types(message: object) -> None:
+    """Refuse a message with a topic, properties or a flag that cannot be sent; do nothing if it is no message.
+
+    Raises:
+        ConfigError: one of them is not of the type that it must be.
+    """
+    if not isinstance(message, Message):
+        return
+    topic: object = message.topic
+    properties: Any = message.properties
+    if not isinstance(topic, str):
+        raise ConfigError(f"the topic of a message was replaced by an object of type {_type(topic)}: it must be a str")
+    if not isinstance(properties, dict):
+        raise ConfigError(
+            f"the properties of a message to {topic:.255} were replaced by an object of type {_type(properties)}: they "
+            "must be a dict of str to str"
+        )
+    for name, value in properties.items():
+        if not isinstance(name, str) or not isinstance(value, str | None):
+            raise ConfigError(
+                f"the property {name!r:.100} of a message to {topic:.255} is of type {_type(value)}: the name and the "
+                "value of a property must be str"
+            )
+    check_flag(message.flag)
+
+
+@contextmanager
+def explaining(messages: Iterable[object]) -> Iterator[None]:
+    """If the block fails because of the type of an attribute of one of these messages, say which.
+
+    Raises:
+        ConfigError: an attribute is not of the type that it must be.
+    """
+    try:
+        yield
+    except (AttributeError, TypeError):
+        for message in messages:
+            check_types(message)
+        raise
+
+
+def check_flag(flag: object) -> None:
+    """Refuse what cannot be the flag of a message.
+
+    Raises:
+        ConfigError: it is no whole number of 32 bits.
+    """
+    if not isinstance(flag, int) or isinstance(flag, bool) or not -(2**31) <= flag < 2**31:
+        raise ConfigError(f"the flag of a message is a whole number from -2**31 to 2**31 - 1, not {flag!r:.100}")
+
+
+def _type(value: object) -> str:
+    return type(value).__name__
