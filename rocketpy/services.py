@@ -11,6 +11,7 @@ import math
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import TypeVar
 
 import trio
@@ -21,7 +22,9 @@ from rocketpy.logs import get_logger
 __all__ = [
     "Ticks",
     "heard",
+    "in_service",
     "is_from_outside",
+    "is_in_service",
     "is_telling_loop",
     "only_cancelled",
     "open_services",
@@ -88,6 +91,24 @@ def _verdict(group: BaseExceptionGroup[BaseException], body_error: BaseException
     return error
 
 
+_is_in_service: ContextVar[bool] = ContextVar("rocketpy_is_in_service", default=False)
+
+
+@contextmanager
+def in_service() -> Iterator[None]:
+    """Around code that no call of the user's waits for, and around the tasks that it starts."""
+    token = _is_in_service.set(True)
+    try:
+        yield
+    finally:
+        _is_in_service.reset(token)
+
+
+def is_in_service() -> bool:
+    """Whether an exception that is raised here would end a service, and reach no caller."""
+    return _is_in_service.get()
+
+
 @contextmanager
 def heard(what: str, on_crash: Callable[[ServiceCrashedError], object]) -> Iterator[None]:
     """For the code of a service: a bug in it is logged, once and at once, told to `on_crash`, and ends the block.
@@ -98,7 +119,8 @@ def heard(what: str, on_crash: Callable[[ServiceCrashedError], object]) -> Itera
         ServiceCrashedError: there was a bug, or one in a service within the service.
     """
     try:
-        yield
+        with in_service():
+            yield
     except BaseException as exc:
         bugs = [each for each in _leaves(exc) if not isinstance(each, trio.Cancelled)]
         if not bugs or any(isinstance(each, KeyboardInterrupt | SystemExit) for each in bugs):

@@ -76,7 +76,6 @@ HELPERS = {
     "ways_out/scene.py": "looks until a forked process and its servers have come to a state",
     "ways_out/struck.py": "an exception strikes when a forked process has come to a state",
     "ways_out/zygote.py": "looks until a forked process has ended",
-    "matrix/culprits.py": "a client in another process or thread has heard the answer to its first heartbeat",
 }
 """Modules of helpers that wait for real time, below tests/."""
 

@@ -34,7 +34,7 @@ from rocketpy.errors import ConfigError, RocketMQError, ServiceCrashedError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
-from rocketpy.services import heard, open_services, ticks
+from rocketpy.services import heard, in_service, open_services, ticks
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
@@ -315,9 +315,10 @@ class MQClientInstance(Reopenable):
         # A broker identifies a client by its connection: without a connection there is nothing to leave.
         left = {address for address in self._known_addresses() if self.pool.nowait(address) is not None}
         try:
-            async with trio.open_nursery() as nursery:
-                for address in sorted(left):
-                    nursery.start_soon(tell, address)
+            with in_service():
+                async with trio.open_nursery() as nursery:
+                    for address in sorted(left):
+                        nursery.start_soon(tell, address)
         finally:
             if left:  # the time was up
                 logger.warning(

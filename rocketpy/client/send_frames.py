@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocketpy.remoting.hooks import hook_before
 from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import ONEWAY_FLAG
 from rocketpy.wire.command import RemotingCommand
@@ -56,8 +57,8 @@ class SendFrames:
         header.flag, header.properties = outgoing.message.flag, outgoing.properties
         command = RemotingCommand(outgoing.code, header.to_short_ext(), outgoing.body, opaque, flag)
         command.serialize_type = connection.serialize_type
-        for hook in connection.hooks:
-            hook.before_request(connection.address, command)
+        if connection.hooks:
+            hook_before(connection.hooks, connection.address, command)
         return command
 
     def filled(

@@ -32,6 +32,7 @@ from rocketpy.errors import (
     SendAttempt,
 )
 from rocketpy.message import MessageQueue, PropertyName
+from rocketpy.remoting.hooks import hook_after
 from rocketpy.results import SendResult, SendStatus
 from rocketpy.seams import wall_ms
 from rocketpy.wire.fast_answer import scan_send_answer
@@ -403,8 +404,7 @@ class SendCore:
     def _full_result(attempt: Try[AnyConnection], frame: Frame) -> SendResult:
         answer = decode_command(frame)
         if attempt.command is not None:
-            for hook in attempt.connection.hooks:
-                hook.after_answer(attempt.address, attempt.command, answer)
+            hook_after(attempt.connection.hooks, attempt.address, attempt.command, answer)
         queue = attempt.queue
         return send_result(answer, attempt.address, queue.topic, queue.broker_name, attempt.outgoing.message_id)
 

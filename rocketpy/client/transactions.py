@@ -13,6 +13,7 @@ from rocketpy.client.roles import AskedRole, TransactionQuestion
 from rocketpy.errors import ConfigError, MessageDecodeError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import Message, PropertyName
+from rocketpy.remoting.hooks import hook_before
 from rocketpy.results import LocalTransactionState
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
@@ -132,8 +133,7 @@ class EndFrames:
         if connection.hooks or remark is not None:
             command = end_command(header, remark)
             command.opaque, command.serialize_type = connection.next_opaque(), connection.serialize_type
-            for hook in connection.hooks:
-                hook.before_request(connection.address, command)
+            hook_before(connection.hooks, connection.address, command)
             return encode_command(command)
         kind = header.topic, header.bname, connection.serialize_type
         template = self._templates.get(kind)

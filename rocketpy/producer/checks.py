@@ -20,7 +20,7 @@ from rocketpy.client.transactions import answer_of, end_command
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.producer.local_half import judged, raised
-from rocketpy.services import is_from_outside
+from rocketpy.services import in_service, is_from_outside
 
 if TYPE_CHECKING:
     from rocketpy.client.one_try import Tracer
@@ -130,6 +130,10 @@ class Checks:
 
     async def run(self) -> None:
         """Run the workers, until cancelled."""
+        with in_service():
+            await self._run()
+
+    async def _run(self) -> None:
         async with trio.open_nursery() as nursery:
             for _ in range(self._config.check_thread_pool_max_size):
                 nursery.start_soon(self._work)

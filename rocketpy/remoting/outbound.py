@@ -23,6 +23,7 @@ from rocketpy.errors import (
     rounded,
     unsent,
 )
+from rocketpy.remoting.hooks import hook_after, hook_before
 from rocketpy.remoting.in_flight import Done, InFlight
 from rocketpy.wire.codes import ONEWAY_FLAG
 from rocketpy.wire.frame import Frame
@@ -101,8 +102,8 @@ class Outbound(ABC):
             text = f"{command}, allowed {rounded(timeout)} s: {exc}"
             raise RequestTimeoutError(text, address=self.address, timeout=timeout) from None
         answer = self.decode_answer(reply)
-        for hook in self.hooks:
-            hook.after_answer(self.address, command, answer)
+        if self.hooks:
+            hook_after(self.hooks, self.address, command, answer)
         return answer
 
     async def exchange(self, opaque: int, frame: bytes, deadline: float) -> Frame:
@@ -147,8 +148,8 @@ class Outbound(ABC):
         command.flag |= ONEWAY_FLAG
         self._prepare(command)
         self.send_frame(encode_command(command, limits=self._limits.wire))
-        for hook in self.hooks:
-            hook.after_answer(self.address, command, None)
+        if self.hooks:
+            hook_after(self.hooks, self.address, command, None)
 
     def send_frame(self, frame: bytes) -> None:
         """Send a prebuilt frame of a one-way request. Raises as `start_request`."""
@@ -193,8 +194,8 @@ class Outbound(ABC):
     def _prepare(self, command: RemotingCommand) -> None:
         command.opaque = self.next_opaque()
         command.serialize_type = command.serialize_type or self.serialize_type
-        for hook in self.hooks:
-            hook.before_request(self.address, command)
+        if self.hooks:
+            hook_before(self.hooks, self.address, command)
 
     def _send_request(self, opaque: int, frame: bytes) -> None:
         """Write first, register after: nothing can come back in between."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from contextlib import suppress
 
 import rocketpy.aio
@@ -156,20 +155,12 @@ def _in_the_background(function):
 def _blocking(kind, culprit):
     with BlockingWorld("blocking", cluster(), way=_way(kind), needs=needs_of(kind)) as world:
         world.producer.send(Message("Orders", b"connects"))
-        _until_greeted(world.client)
         place = _in_the_background(lambda: BLOCKING[kind](world, culprit))
         # A hook belongs to every request of its client: other calls of that may wait for it.
         others = {} if kind in HOOKED else {"another thread, same producer": lambda: send_fifty(world.producer)}
         wrong = _meanwhile(culprit, others)
         place.join(8)
         return wrong + _after(world)
-
-
-def _until_greeted(client):
-    """Brokers have answered the first heartbeat: what a hook raises goes to whatever made the request."""
-    deadline = time.monotonic() + 5
-    while not client.statistics().brokers_answering and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 def _way(kind):
@@ -213,7 +204,6 @@ def _asyncio(kind, culprit):
 async def _culprits_loop(kind, culprit, wrong):
     async with AsyncWorld("asyncio", cluster(), way=_way(kind), needs=needs_of(kind)) as world:
         await world.producer.send(Message("Orders", b"connects"))
-        await asyncio.to_thread(_until_greeted, world.client)
         if kind == "a plain listener":
             await _beside_a_listener(world, culprit, wrong)
         else:
