@@ -178,9 +178,11 @@ def only_cancelled(exc: BaseException) -> bool:
 def is_from_outside(exc: BaseException) -> bool:
     """Whether what came out of a function of the user's is Ctrl-C or a cancellation, or a group with one of these.
 
-    All else is a failure of that function, whatever its type: SystemExit, or the CancelledError of another event loop.
+    All else is a failure of that function, whatever its type: SystemExit, the CancelledError of another event loop, or
+    a KeyboardInterrupt in a thread where Ctrl-C never strikes.
     """
-    outside = (KeyboardInterrupt, trio.Cancelled)
+    is_main = threading.current_thread() is threading.main_thread()
+    outside = (KeyboardInterrupt, trio.Cancelled) if is_main else trio.Cancelled
     return exc.split(outside)[0] is not None if isinstance(exc, BaseExceptionGroup) else isinstance(exc, outside)
 
 

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
@@ -12,7 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.errors import ClientClosedError, ConfigError, ServiceCrashedError
-from rocketpy.services import open_services, outliving, run_blocking, ticks
+from rocketpy.services import is_from_outside, open_services, outliving, run_blocking, ticks
 
 
 async def crash() -> None:
@@ -124,6 +126,16 @@ async def test_ctrl_c_in_a_service_is_not_lost_though_the_body_fails_because_of_
                 await ended.wait()
             raise error
     assert caught.value.__context__ is error
+
+
+GROUP = BaseExceptionGroup("mine", [ValueError(), KeyboardInterrupt()])
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), GROUP, SystemExit(), asyncio.CancelledError(), ValueError()])
+def test_ctrl_c_comes_from_outside_in_the_main_thread_alone(error: BaseException) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert not pool.submit(is_from_outside, error).result()
+    assert is_from_outside(error) is (error is GROUP or isinstance(error, KeyboardInterrupt))
 
 
 async def tick_times(count: int, work: Callable[[int], Awaitable[None]], **options: float) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 
@@ -24,14 +25,14 @@ KINDS = {
 class Heard:
     """What has been told, and from which threads."""
 
-    def __init__(self, *, failing=0):
-        self.told, self.threads, self.failing = [], set(), failing
+    def __init__(self, *, failing=0, error=ZeroDivisionError):
+        self.told, self.threads, self.failing, self.error = [], set(), failing, error
 
     def plain(self, statistics):
         self.told.append(statistics)
         self.threads.add(threading.current_thread().name)
         if len(self.told) <= self.failing:
-            raise ZeroDivisionError("as told")
+            raise self.error("as told")
 
     async def awaited(self, statistics):
         self.plain(statistics)
@@ -75,6 +76,22 @@ def test_statistics_are_told_at_an_interval_and_errors_change_nothing(surface, n
     assert "rocketpy-portal" not in heard.threads
     failures = [record for record in caplog.records if "on_statistics failed" in record.message]
     assert [record.exc_info[0] for record in failures] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, asyncio.CancelledError, SystemExit])
+def test_no_error_of_the_function_ends_its_caller(surface, namesrv, topic, error, caplog):
+    if surface.name == "trio" and error is KeyboardInterrupt:
+        pytest.skip("it ends the program there, whose main thread it strikes")
+    heard = Heard(failing=1, error=error)
+
+    async def main():
+        async with entered(made(surface, "Producer", namesrv, topic, on_statistics=heard.plain)) as producer:
+            await eventually(surface, lambda: len(heard.told) >= 3)
+            await call(producer.send(Message(topic, b"1")))
+
+    surface.run(main)
+    failures = [record for record in caplog.records if "on_statistics failed" in record.message]
+    assert [record.exc_info[0] for record in failures] == [error]
 
 
 @pytest.mark.parametrize("kind", KINDS)
