@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
     from rocketpy.consumer.lock_refusals import LockStatus
     from rocketpy.consumer.offset_storage import OffsetStorage
+    from rocketpy.consumer.pull_figures import PullConsumerStatistics
     from rocketpy.consumer.rates import BrokerPulls, TopicRates
     from rocketpy.consumer.replay import replay_dead_letters
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
@@ -170,6 +171,7 @@ __all__ = [
     "ProtocolError",
     "PullConsumer",
     "PullConsumerConfig",
+    "PullConsumerStatistics",
     "PullResult",
     "PullStatus",
     "PushConsumer",
@@ -249,6 +251,7 @@ _HOMES = {
     "rocketpy.consumer.replay": ("replay_dead_letters",),
     "rocketpy.consumer.lite.status": ("LitePullConsumerStatistics", "LitePullConsumerStatus"),
     "rocketpy.consumer.lock_refusals": ("LockStatus",),
+    "rocketpy.consumer.pull_figures": ("PullConsumerStatistics",),
     "rocketpy.consumer.rates": ("BrokerPulls", "TopicRates"),
     "rocketpy.consumer.status": ("PushConsumerStatistics", "PushConsumerStatus", "QueueStatus"),
     "rocketpy.consumer.local_file_offset_store": ("LocalFileOffsetStore",),

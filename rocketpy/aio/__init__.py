@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
     from rocketpy.consumer.lock_refusals import LockStatus
     from rocketpy.consumer.offset_storage import OffsetStorage
+    from rocketpy.consumer.pull_figures import PullConsumerStatistics
     from rocketpy.consumer.rates import BrokerPulls, TopicRates
     from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
     from rocketpy.consumer.strategies import (
@@ -105,6 +106,7 @@ __all__ = [
     "ProducerStatistics",
     "PullConsumer",
     "PullConsumerConfig",
+    "PullConsumerStatistics",
     "PullResult",
     "PullStatus",
     "PushConsumer",

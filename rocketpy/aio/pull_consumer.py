@@ -12,6 +12,7 @@ from rocketpy.consumer import PullConsumer as TrioConsumer
 if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import PullConsumerConfig
+    from rocketpy.consumer.pull_figures import PullConsumerStatistics
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
     from rocketpy.results import PullResult
@@ -106,3 +107,11 @@ class PullConsumer(Fetching[TrioConsumer]):
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return await self._call(self._inner.fetch_consume_offset, queue)
+
+    def statistics(self) -> PullConsumerStatistics:
+        """What it has done since it started.
+
+        Raises:
+            ClientClosedError: it was never started.
+        """
+        return self._inner.statistics()

@@ -17,6 +17,7 @@ from rocketpy.consumer.driven_pull import DrivenPull
 from rocketpy.consumer.fetching import Fetching
 from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
+from rocketpy.consumer.pull_figures import PullConsumerStatistics, PullMeter
 from rocketpy.consumer.subscription import Subscription, subscription_data
 from rocketpy.errors import (
     BrokerError,
@@ -86,6 +87,7 @@ class PullConsumer(Fetching):
         super().__init__(f"pull consumer {self.config.group}", self.config, client, network)
         self._crash: ServiceCrashedError | None = None
         self._driven: DrivenPull | None = None
+        self._meter: PullMeter | None = None
         self._accepted: set[tuple[str, str | None]] = set()
         """Brokers with the expressions that they accept."""
         self._replicas: dict[MessageQueue, int] = {}
@@ -96,6 +98,7 @@ class PullConsumer(Fetching):
         return f"<PullConsumer {self.config.group} {self._lifecycle.shown.value}>"
 
     async def _open(self, stack: AsyncExitStack) -> None:
+        self._meter = PullMeter(trio.lowlevel.current_clock().current_time)
         self._driven = DrivenPull(self.client, self.config)
         self.client.register_consumer(self.config.group, self)
         stack.push_async_callback(self._leave)
@@ -189,6 +192,16 @@ class PullConsumer(Fetching):
         checked_offset(offset)
         checked_count("max_messages", count, _MOST_MESSAGES)
         self._check_usable()
+        meter, began = self._meter, trio.current_time()
+        assert meter is not None
+        with meter.counting():
+            found = await self._pull_from(queue, offset, count, wanted, budget, hold=hold)
+        meter.note(queue, found, began)
+        return found
+
+    async def _pull_from(
+        self, queue: MessageQueue, offset: int, count: int, wanted: Subscription, budget: float, *, hold: float | None
+    ) -> PullResult:
         deadline = trio.current_time() + budget
         address = await self._address(queue, budget)
         header = PullMessageRequestHeader(
@@ -269,6 +282,17 @@ class PullConsumer(Fetching):
                 topic=queue.topic,
             )
         return broker.address
+
+    def statistics(self) -> PullConsumerStatistics:
+        """What it has done since it started.
+
+        Raises:
+            ClientClosedError: it was never started.
+        """
+        if self._meter is None:
+            self._lifecycle.check_open()
+            raise AssertionError("an open consumer counts its pulls")
+        return self._meter.statistics()
 
     # --- offsets --------------------------------------------------------------------------------------
 

@@ -155,6 +155,10 @@ class ConsumerRates:
             in_flight=in_flight,
         )
 
+    def topics(self) -> dict[str, TopicRates]:
+        """The recent figures of every topic that there are any of. For any thread."""
+        return {topic: self.of(topic) for topic in sorted(self._topics.copy())}
+
     def brokers(self, held: Iterable[tuple[str, Held]]) -> dict[str, BrokerPulls]:
         """The figures of all brokers by name, of which these queues are held now. For any thread."""
         now, pulled = self._clock(), self._brokers.copy()

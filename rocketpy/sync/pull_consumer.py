@@ -10,6 +10,7 @@ from rocketpy.sync.fetching import Fetching
 
 if TYPE_CHECKING:
     from rocketpy.config import PullConsumerConfig
+    from rocketpy.consumer.pull_figures import PullConsumerStatistics
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
     from rocketpy.results import PullResult
@@ -105,3 +106,11 @@ class PullConsumer(Fetching[TrioConsumer]):
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         return self._portal.call(self._inner.fetch_consume_offset, queue)
+
+    def statistics(self) -> PullConsumerStatistics:
+        """What it has done since it started.
+
+        Raises:
+            ClientClosedError: it was never started.
+        """
+        return self._inner.statistics()

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import trio
 from trio.testing import MockClock
 
 from rocketpy.consumer import PullConsumer
-from rocketpy.errors import BrokerError, RequestTimeoutError
+from rocketpy.errors import BrokerError, ClientClosedError, ConfigError, RequestTimeoutError
 from rocketpy.message import MessageQueue
 from rocketpy.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketpy.wire.codes import RequestCode, ResponseCode
@@ -83,3 +84,32 @@ async def test_after_a_replica_has_not_checked_an_expression_the_master_is_asked
         await consumer.pull(ONE, 1, sql="a > 1")
         assert [pull.queue_offset for pull in master.pulls] == [0, 1]
         assert not replica.pulls
+
+
+async def test_statistics_count_pulls_by_topic_and_broker(autojump_clock: MockClock) -> None:
+    before = PullConsumer("audit", namesrv="127.0.0.1:9876")
+    with pytest.raises(ClientClosedError, match="not started"):
+        before.statistics()
+    async with two_brokers() as (consumer, master, _):
+        assert (consumer.statistics().pulls, consumer.statistics().brokers) == (0, {})
+        for offset in range(3):
+            await consumer.pull(ONE, offset)
+        master.script[0] = lambda request, header: master.answer_pull(request, 19, header.queue_offset)
+        await consumer.pull(ONE, 3)
+        master.script[0] = ResponseCode.SYSTEM_ERROR
+        with pytest.raises(BrokerError):
+            await consumer.pull(TWO, 0)
+        with pytest.raises(ConfigError):
+            await consumer.pull(ONE, -1)
+        master.script[0] = lambda request, header: None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(consumer.pull_block_if_not_found, ONE, 4)
+            await trio.sleep(1)
+            found = consumer.statistics()
+            nursery.cancel_scope.cancel()
+    assert (found.pulls, found.failed, found.pulled, found.in_flight) == (4, 1, 3, 1)
+    assert found.pulled_per_second == found.topics["Orders"].pulled_per_second > 0
+    broker = found.brokers["broker-a"]
+    assert (broker.pulled, broker.latency.count, broker.queues) == (3, 3, 0)
+    after = consumer.statistics()
+    assert (after.pulls, after.failed, after.in_flight) == (4, 1, 0)

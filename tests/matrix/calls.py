@@ -270,7 +270,9 @@ CALLS = {
     "PullConsumer.end_offset": Call(lambda w: w.puller.end_offset(w.pulled), needs=_PULL),
     "PullConsumer.offset_for_timestamp": Call(lambda w: w.puller.offset_for_timestamp(w.pulled, 0), needs=_PULL),
     "PullConsumer.fetch_message_queues": Call(lambda w: w.puller.fetch_message_queues("Pulled"), needs=_PULL),
-    "PullConsumer.config": Call(lambda w: (w.puller.config, repr(w.puller)), needs=_PULL),
+    "PullConsumer.config, statistics": Call(
+        lambda w: (w.puller.config, w.puller.statistics(), repr(w.puller)), needs=_PULL
+    ),
     "PullConsumer.start": Call(_started("PullConsumer")),
     "PullConsumer.start, a second time": Call(lambda w: w.start(w.puller), needs=_PULL, refused=True),
     "PullConsumer.reopen": Call(lambda w: w.puller.reopen(), needs=_PULL, refused=True),
