@@ -9,7 +9,7 @@ from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.producer import Producer
 from rocketpy.errors import RocketMQError
 from rocketpy.producer import TransactionProducer as TrioProducer
-from rocketpy.producer.local_half import EXECUTOR, NOT_OK, is_async, judged, raised
+from rocketpy.producer.local_half import EXECUTOR, NOT_OK, in_thread, is_async, judged, raised
 from rocketpy.results import SendStatus
 
 if TYPE_CHECKING:
@@ -117,4 +117,4 @@ async def _execute(executor: Executor, half: Message, arg: Any) -> object:
     """Call an executor."""
     if is_async(executor):
         return await cast("Any", executor(half, arg))
-    return await asyncio.to_thread(executor, half, arg)
+    return await asyncio.to_thread(in_thread, executor, half, arg)

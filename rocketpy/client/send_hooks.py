@@ -16,6 +16,7 @@ import attrs
 
 from rocketpy.client.outgoing import Outgoing
 from rocketpy.errors import RocketMQError
+from rocketpy.forked import ChildEnds
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import Message, MessageQueue
 from rocketpy.services import is_from_outside
@@ -122,7 +123,8 @@ class SendHooks:
         )
         if config.check_forbidden is not None:
             try:
-                config.check_forbidden(context)
+                with ChildEnds():
+                    config.check_forbidden(context)
             except RocketMQError as error:  # not to be mistaken for an answer of a broker
                 self.refusals.add(error)
                 raise
@@ -137,7 +139,8 @@ class SendHooks:
 
     def _call(self, name: str, hook: Callable[..., object], *arguments: object) -> None:
         try:
-            hook(*arguments)
+            with ChildEnds():
+                hook(*arguments)
         except BaseException as error:
             if is_from_outside(error):
                 raise

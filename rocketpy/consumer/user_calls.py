@@ -7,16 +7,15 @@ its own way. Under a mock clock, which would jump ahead while threads work, plai
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import trio
 
-from rocketpy.client.lifecycle import forks
-from rocketpy.consumer.forked import end_child
+import rocketpy.consumer.forked  # noqa: F401  it ends children of listeners
 from rocketpy.consumer.inside import inside, is_inside, is_writing
 from rocketpy.consumer.listeners import is_async_listener
+from rocketpy.forked import ChildEnds
 from rocketpy.services import runs_blocking_in_place
 
 __all__ = ["AsyncCaller", "UserCalls", "call_in_this_loop"]
@@ -81,13 +80,8 @@ class UserCalls:
             return await self._in_loop(awaited, arguments)
 
         def called(*arguments: Any) -> Any:
-            before = forks()
-            try:
-                with inside(self.owner, writes=writes):
-                    return function(*arguments)
-            finally:
-                if forks() != before:
-                    end_child(sys.exception())
+            with ChildEnds(everywhere=True), inside(self.owner, writes=writes):
+                return function(*arguments)
 
         if runs_blocking_in_place():
             await trio.lowlevel.checkpoint()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import trio
 
 from rocketpy.errors import ClientClosedError, ConfigError
+from rocketpy.forked import mark_as_ours
 from rocketpy.logs import get_logger
 from rocketpy.portal.opened import Opened
 from rocketpy.portal.pending import Call, Pending
@@ -74,6 +75,7 @@ class Portal:
             )
 
     async def _main(self, ready: threading.Event) -> None:
+        mark_as_ours()
         self._token = trio.lowlevel.current_trio_token()
         async with trio.open_nursery() as nursery:
             self._nursery = nursery

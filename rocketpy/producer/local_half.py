@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import trio
 
 from rocketpy.errors import ConfigError
+from rocketpy.forked import ChildEnds
 from rocketpy.results import LocalTransactionState
 from rocketpy.services import run_blocking, runs_blocking_in_place
 
@@ -32,6 +33,7 @@ __all__ = [
     "Outcome",
     "call_in_this_loop",
     "checked_function",
+    "in_thread",
     "is_async",
     "judged",
     "raised",
@@ -130,7 +132,15 @@ async def run_here(function: Callable[..., Any], *arguments: Any) -> object:
 
     The thread is waited for, even if this is cancelled.
     """
-    return await (function(*arguments) if is_async(function) else run_blocking(function, *arguments))
+    if is_async(function):
+        return await function(*arguments)
+    return await run_blocking(function if runs_blocking_in_place() else partial(in_thread, function), *arguments)
+
+
+def in_thread(function: Callable[..., Any], *arguments: Any) -> object:
+    """Call a function in a thread that is not the user's, and return what it returns. A child that it forks ends."""
+    with ChildEnds(everywhere=True):
+        return function(*arguments)
 
 
 class CheckerCalls:
@@ -167,7 +177,7 @@ class CheckerCalls:
 
     def _inside(self, checker: Checker, message: Any) -> object:
         _checking.set(self)
-        return checker(message)
+        return in_thread(checker, message)
 
     async def _inside_async(self, checker: Callable[[MessageExt], Awaitable[object]], message: Any) -> object:
         token = _checking.set(self)

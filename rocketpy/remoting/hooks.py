@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from rocketpy.errors import LocalProtocolError
+from rocketpy.forked import ChildEnds
 from rocketpy.services import is_from_outside, is_in_service
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ def hook_after(
 def _failing_requests(address: str, command: RemotingCommand) -> Iterator[None]:
     """In a service, have an exception of a hook fail the request, and not the service."""
     try:
-        yield
+        with ChildEnds():
+            yield
     except BaseException as error:
         if is_from_outside(error) or not is_in_service():
             raise

@@ -8,6 +8,8 @@ from typing import Any
 
 import trio
 
+from rocketpy.forked import ChildEnds
+
 __all__ = ["call_in_own_loop"]
 
 
@@ -22,7 +24,7 @@ async def call_in_own_loop(function: Callable[..., Any], arguments: tuple[Any, .
 
     async def main() -> Any:
         loops.append(trio.lowlevel.current_trio_token())
-        with scope:
+        with scope, ChildEnds(everywhere=True):
             return await function(*arguments)
 
     ended = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from rocketpy.forked import mark_as_ours
+
 __all__ = ["LateThread"]
 
 
@@ -49,5 +51,6 @@ class LateThread:
             self._beginning.release()
 
     def _run(self) -> None:
+        mark_as_ours()
         self.idents.add(threading.get_ident())
         self._function()
