@@ -52,10 +52,9 @@ class Forks:
 
 @pytest.mark.parametrize("linger", [None, 0.005])
 @pytest.mark.parametrize("name", ["check_forbidden", "before_send", "after_send"])
+@pytest.mark.parametrize("surface", ["asyncio", "blocking"], indirect=True)
 def test_threat_L12_a_send_hook_that_forks_in_a_thread_of_ours(surface, cluster, namesrv, topic, name, linger):
-    """On trio it forks in the user's own loop, whose child is the user's."""
-    if surface.name == "trio":
-        return
+    """On trio it would fork in the user's own loop, whose child is the user's."""
     cluster.create_topic(topic, queues=1)
     hook = Forks()
 
