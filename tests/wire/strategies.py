@@ -12,6 +12,7 @@ from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.codes import LanguageCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import Frame, FrameDecoder
+from tests.steps import without_full_collections
 
 T = TypeVar("T")
 
@@ -57,7 +58,8 @@ def read(reader: Callable[[], T]) -> T | None:
     """
     start = time.process_time()
     try:
-        return reader()
+        with without_full_collections():
+            return reader()
     except RemoteProtocolError:
         return None
     finally:

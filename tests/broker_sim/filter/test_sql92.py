@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +17,7 @@ from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.filter.errors import EvaluationError, FilterExpressionError
 from rocketpy_broker_sim.filter.expression import MOST_CHARACTERS, Compiler, Expression
 from tests.pace import slowness
-from tests.steps import longest
+from tests.steps import cost, longest
 from tests.vectors import java_cases, sql92_property_sets
 
 COMPILER = Compiler()
@@ -243,6 +243,7 @@ DEEP_AND_LONG = [
     ("a = '" + "''" * 8000, "does not end"),
 ]
 STORED = encode_properties({"a": "1", "long": "x" * 30_000, "many": "9" * 30_000, "big": "1e999"}).encode()
+TRIES = 3
 AT_ONCE, IN_ALL, A_MESSAGE = 0.03, 0.1, 0.005
 """Seconds of processor time on an ordinary machine: for one step of compiling, for all steps, and for one message."""
 
@@ -260,22 +261,19 @@ def test_threat_A10_deep_and_long_expressions_are_refused_or_cheap(text: str, ve
 
     at_once, made = longest(compile_it)
     assert at_once <= AT_ONCE
-    steps = compile_it()
-    next(steps)
-    assert cost(lambda: list(steps)) <= IN_ALL
+    ready = iter([started(compile_it()) for _ in range(TRIES)])
+    assert cost(lambda: list(next(ready)), tries=TRIES) <= IN_ALL
     if isinstance(verdict, str):
         with pytest.raises(FilterExpressionError, match=verdict):
             raise made
     else:
         assert made.matches(STORED) is verdict
-        assert cost(lambda: made.matches(STORED)) <= A_MESSAGE
+        assert cost(lambda: made.matches(STORED), tries=TRIES) <= A_MESSAGE
 
 
-def cost(function: Callable[[], object]) -> float:
-    """Seconds of processor time, on an ordinary machine."""
-    began = time.thread_time()
-    function()
-    return (time.thread_time() - began) / slowness()
+def started(steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
+    next(steps)
+    return steps
 
 
 def test_expressions_are_compiled_once_and_the_oldest_are_forgotten() -> None:
