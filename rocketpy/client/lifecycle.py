@@ -141,8 +141,10 @@ class Lifecycle:
             ClientClosedError: as in `check_open`.
             ConfigError: this is another loop than the one in which it was entered.
         """
-        self.check_open()
-        self.check_loop()
+        if self.state is not _OPEN or self._forks != _forks:
+            self._refuse()
+        if _running_loop() is not self._loop:
+            self.check_loop()
 
     def check_loop(self) -> None:
         """Refuse use from another loop, in any state.

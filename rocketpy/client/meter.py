@@ -1,18 +1,16 @@
 """SendMeter: counts the outcomes of a producer's sends, by topic and broker, on every surface.
 
-An acknowledged send leaves one sample, on the thread where it ended: an append to a deque, which needs no lock and may
-be interrupted by another one. Samples are added up when there are some hundred of them, or for statistics. Failures are
-counted in the trio thread, which does all the work after a failure. Java has no such class: its producer counts
-nothing.
+An acknowledged send leaves two numbers, on the thread where it ended, by appending each to a list: that needs no lock
+and may be interrupted by another append. They are added up when there are some hundred of them, when the next slice of
+time begins, or for statistics. Failures are counted in the trio thread, which does all the work after a failure. Java
+has no such class: its producer counts nothing.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
@@ -22,15 +20,12 @@ from rocketpy.rates import Rate
 if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
 
-__all__ = ["GATHERED", "Cell", "Sample", "SendFigures", "SendMeter", "count_of"]
+__all__ = ["GATHERED", "Cell", "SendFigures", "SendMeter", "count_of"]
 
-Sample = tuple[float, float, int, int]
-"""One acknowledged send: the time, the duration of its last try in seconds (negative if not measured), the bytes of its
-body as sent, and the number of its messages."""
+Number = TypeVar("Number", int, float)
 
-GATHERED: Final = 128
-"""The number of samples at which they are added up."""
-_UNMEASURED, _ONE_WAY = -1.0, -2.0
+GATHERED: Final = 512
+"""The number of sends at which they are added up."""
 _SLICE = 10.0
 MOST_CELLS = 1024
 """The largest number of pairs of a topic and a broker with counters of their own; further pairs count in the total
@@ -75,11 +70,17 @@ def count_of(outgoing: Outgoing) -> int:
 class Cell:
     """The counters of one topic at one broker.
 
+    Any thread appends to the lists. It calls `drain` first if `ends` has come, or if a list has `GATHERED` numbers.
+
     Args:
         born: when the producer was opened, on the clock of its client.
 
     Attributes:
-        samples: of sends that have ended well; any thread appends, and then calls `drain` if there are many.
+        ends: when the slice of time ends to which the numbers in the lists belong.
+        seconds: the duration of the last try of each send that has ended well, if it was measured.
+        sizes: bytes of the body of each send that has ended well, as sent.
+        further: of each batch, the number of its messages without the first one.
+        one_ways: of each one-way send, the number of its messages.
     """
 
     __slots__ = (
@@ -89,57 +90,55 @@ class Cell:
         "_histogram",
         "_messages",
         "_retries",
+        "ends",
         "failed",
         "failed_tries",
+        "further",
         "one_way",
+        "one_ways",
         "retries",
-        "samples",
+        "seconds",
         "sent",
         "sent_bytes",
+        "sizes",
     )
 
     def __init__(self, born: float) -> None:
-        self.samples: deque[Sample] = deque()
+        self.ends = _end_of_slice(born)
+        self.seconds: list[float] = []
+        self.sizes: list[int] = []
+        self.further: list[int] = []
+        self.one_ways: list[int] = []
         self.sent = self.sent_bytes = self.one_way = self.failed = self.failed_tries = self.retries = 0
         self._messages, self._bytes, self._failed, self._retries = (Rate(born) for _ in range(4))
         self._histogram = Histogram()
         self._draining = threading.Lock()
 
-    def drain(self) -> None:
-        """Add up the samples. From any thread; does nothing while another thread adds them up."""
+    def drain(self, now: float) -> None:
+        """Add up the lists; what is appended from now on belongs to this time. From any thread.
+
+        Does nothing while another thread adds them up.
+        """
         if not self._draining.acquire(blocking=False):  # must not wait: a finalizer may have interrupted these lines
             return
         try:
-            taken = self._take()
-            if not taken:
-                return
-            if taken[0][0] // _SLICE == taken[-1][0] // _SLICE:
-                self._add(taken)
-            else:
-                for _, group in groupby(taken, lambda sample: sample[0] // _SLICE):
-                    self._add(list(group))
+            self._add_up(self.ends - _SLICE / 2)
+            if now >= self.ends:
+                self.ends = _end_of_slice(now)
         finally:
             self._draining.release()
 
-    def _take(self) -> list[Sample]:
-        popleft = self.samples.popleft
-        return [popleft() for _ in range(len(self.samples))]
-
-    def _add(self, samples: Sequence[Sample]) -> None:
-        """Add up samples of one slice of time."""
-        now = samples[-1][0]
-        _, seconds, sizes, counts = zip(*samples, strict=True)
-        if min(seconds) < 0.0:
-            self.one_way += sum(count for _, each, _, count in samples if each == _ONE_WAY)
-            samples = [sample for sample in samples if sample[1] != _ONE_WAY]
-            seconds = tuple(each for each in seconds if each >= 0.0)
-            sizes, counts = tuple(each[2] for each in samples), tuple(each[3] for each in samples)
-        messages, size = sum(counts), sum(sizes)
-        self.sent += messages
-        self.sent_bytes += size
-        self._messages.add(now, messages)
-        self._bytes.add(now, size)
-        self._histogram.add(now, seconds)
+    def _add_up(self, then: float) -> None:
+        """Add up what was appended in the slice around this time."""
+        seconds, sizes = _taken(self.seconds), _taken(self.sizes)
+        messages, size = len(sizes) + sum(_taken(self.further)), sum(sizes)
+        self.one_way += sum(_taken(self.one_ways))
+        if messages:
+            self.sent += messages
+            self.sent_bytes += size
+            self._messages.add(then, messages)
+            self._bytes.add(then, size)
+        self._histogram.add(then, seconds)
 
     def note_failed(self, now: float, messages: int) -> None:
         """Count messages whose send has failed. In the trio thread."""
@@ -162,11 +161,23 @@ class Cell:
         return self._histogram
 
 
+def _end_of_slice(now: float) -> float:
+    return (now // _SLICE + 1) * _SLICE
+
+
+def _taken(numbers: list[Number]) -> list[Number]:
+    """Move what is in a list to a new one, while other threads append to it."""
+    count = len(numbers)
+    taken = numbers[:count]
+    del numbers[:count]
+    return taken
+
+
 def _figures_of(cells: Iterable[Cell], now: float) -> SendFigures:
     """The sums of some cells."""
     cells = list(cells)
     for cell in cells:
-        cell.drain()
+        cell.drain(now)
     rates = [sum(each.minute(now).per_second for each in kind) for kind in zip(*(c.rates for c in cells), strict=True)]
     sent, size, failed, retries = rates or (0.0, 0.0, 0.0, 0.0)
     return SendFigures(
@@ -214,17 +225,17 @@ class SendMeter:
 
     def note_unmeasured(self, outgoing: Outgoing, broker_name: str) -> None:
         """Count a message that was stored, without the latency of its last try."""
-        self._note(outgoing, broker_name, _UNMEASURED)
+        cell, now = self.cell(outgoing.message.topic, broker_name), self._clock()
+        if now >= cell.ends or len(cell.sizes) >= GATHERED:
+            cell.drain(now)
+        cell.sizes.append(len(outgoing.body))
 
     def note_oneway(self, outgoing: Outgoing, broker_name: str) -> None:
         """Count a one-way message that was written. From any thread."""
-        self._note(outgoing, broker_name, _ONE_WAY)
-
-    def _note(self, outgoing: Outgoing, broker_name: str, seconds: float) -> None:
         cell = self.cell(outgoing.message.topic, broker_name)
-        cell.samples.append((self._clock(), seconds, len(outgoing.body), count_of(outgoing)))
-        if len(cell.samples) >= GATHERED:
-            cell.drain()
+        if len(cell.one_ways) >= GATHERED:
+            cell.drain(self._clock())
+        cell.one_ways.append(count_of(outgoing))
 
     def note_failed_try(self, outgoing: Outgoing, broker_name: str) -> None:
         """Count a try that failed. In the trio thread."""

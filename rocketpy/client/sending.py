@@ -384,10 +384,13 @@ class SendCore:
         outgoing, cell = attempt.outgoing, attempt.cell
         if cell is None:
             cell = self.meter.cell(outgoing.message.topic, attempt.broker_name)
-        samples = cell.samples
-        samples.append((now, elapsed, len(outgoing.body), count_of(outgoing) if outgoing.is_batch else 1))
-        if len(samples) >= GATHERED:
-            cell.drain()
+        sizes = cell.sizes
+        if now >= cell.ends or len(sizes) >= GATHERED:
+            cell.drain(now)
+        cell.seconds.append(elapsed)
+        sizes.append(len(outgoing.body))
+        if outgoing.is_batch:
+            cell.further.append(count_of(outgoing) - 1)
         return result
 
     def hooks_end(self, attempt: Try[AnyConnection], outcome: SendResult | BaseException) -> None:

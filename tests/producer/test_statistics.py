@@ -172,44 +172,62 @@ def test_a_producer_that_was_not_started_has_zeros(surface, role):
 # --- the counters themselves -----------------------------------------------------------------------------
 
 
-def test_no_sample_is_lost_or_counted_twice_by_many_threads():
+def test_no_send_is_lost_or_counted_twice_by_many_threads():
     cell = Cell(0.0)
     threads, each = 8, 20_000
 
     def send():
-        for _ in range(each):
-            cell.samples.append((1.0, 0.001, 10, 1))
-            if len(cell.samples) >= GATHERED:
-                cell.drain()
+        for number in range(each):
+            if number == each // 2 or len(cell.sizes) >= GATHERED:
+                cell.drain(12.0)
+            cell.seconds.append(0.001)
+            cell.sizes.append(10)
 
     running = [threading.Thread(target=send) for _ in range(threads)]
     for thread in running:
         thread.start()
     for thread in running:
         thread.join()
-    cell.drain()
+    cell.drain(12.0)
     assert cell.sent == threads * each
     assert cell.sent_bytes == 10 * threads * each
-    assert not cell.samples
-    assert cell.histogram.latency(1.0).count == threads * each
+    assert cell.sizes == cell.seconds == []
+    assert cell.histogram.latency(12.0).count == threads * each
 
 
 def test_a_count_that_interrupts_another_one_does_not_wait():
     cell = Cell(0.0)
-    cell.samples.append((1.0, 0.001, 10, 1))
+    cell.sizes.append(10)
     assert cell._draining.acquire(blocking=False)  # as a finalizer finds it within `drain`
-    cell.drain()
-    assert len(cell.samples) == 1
+    cell.drain(1.0)
+    assert cell.sizes == [10]
     cell._draining.release()
-    cell.drain()
+    cell.drain(1.0)
     assert cell.sent == 1
+
+
+def test_sends_count_in_the_slice_of_time_in_which_they_ended():
+    now = 5.0
+    meter = SendMeter(lambda: now)
+    meter.open()
+    cell = meter.cell("T", "b")
+    cell.sizes += [10] * 7
+    cell.seconds += [0.5] * 7
+    now = 15.0  # nothing was sent, and nobody asked
+    assert now >= cell.ends
+    cell.drain(now)
+    cell.sizes.append(10)
+    cell.seconds.append(0.25)
+    now = 71.0  # a minute later the slice of the first ones is gone
+    found = meter.total()
+    assert (found.sent, found.latency.count, found.latency.maximum) == (8, 1, 0.25)
 
 
 def test_more_topics_than_are_counted_apart_are_in_the_sums():
     meter = SendMeter(lambda: 1.0)
     meter.open()
     for number in range(MOST_CELLS + 10):
-        meter.cell(f"T{number}", "b").samples.append((1.0, 0.001, 10, 1))
+        meter.cell(f"T{number}", "b").sizes.append(10)
     assert meter.total().sent == MOST_CELLS + 10
     assert len(meter.by_topic()) == MOST_CELLS
 
