@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from rocketpy.histogram import Latency
+
 if TYPE_CHECKING:
     from rocketpy.client.data_links import DataConnection
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.request_meter import RequestFigures, RequestMeter
     from rocketpy.remoting.statistics import ConnectionStatistics
 
 __all__ = ["ClientStatistics", "PeerStatistics", "in_flight", "statistics"]
@@ -28,6 +31,12 @@ class PeerStatistics:
     """Bytes sent over the connections that are open now."""
     received_bytes: int
     """Bytes received over the connections that are open now."""
+    requests: int
+    """Requests it has answered, other than sends and pulls."""
+    requests_per_second: float
+    """Such requests answered per second, in the last minute."""
+    latency: Latency
+    """Seconds from such a request to its answer, in the last minute."""
 
 
 @attrs.frozen(kw_only=True)
@@ -58,6 +67,15 @@ class ClientStatistics:
     """Brokers that answered the last heartbeat."""
     replies_awaited: int
     """Calls of `request` that wait for a reply."""
+    requests: int
+    """Answered requests other than sends and pulls, such as heartbeats and those for routes, locks and offsets. The
+    statistics of producers and consumers have sends and pulls."""
+    failed_requests: int
+    """Such requests without an answer."""
+    requests_per_second: float
+    """Such requests answered per second, in the last minute."""
+    latency: Latency
+    """Seconds from such a request to its answer, in the last minute. Connecting is not part of it."""
     peers: Mapping[str, PeerStatistics]
     """The brokers and name servers with open connections, by address."""
 
@@ -65,7 +83,8 @@ class ClientStatistics:
 def statistics(client: MQClientInstance) -> ClientStatistics:
     """Return the statistics. From any thread."""
     pool = client.pool.statistics()
-    peers = _peers(client.pool.connections(), client.data_links.all())
+    peers = _peers(client.pool.connections(), client.data_links.all(), client.pool.meter)
+    requests = client.pool.meter.total()
     return ClientStatistics(
         connections=sum(peer.connections for peer in peers.values()),
         dialling=pool.dialling,
@@ -79,25 +98,37 @@ def statistics(client: MQClientInstance) -> ClientStatistics:
         failed_heartbeats=client.heartbeats.failed,
         brokers_answering=len(client.heartbeats.answering),
         replies_awaited=len(client.requests),
+        requests=requests.answered,
+        failed_requests=requests.failed,
+        requests_per_second=requests.per_second,
+        latency=requests.latency,
         peers=peers,
     )
 
 
-def _peers(loop: list[Connection], data: list[DataConnection]) -> dict[str, PeerStatistics]:
+def _peers(loop: list[Connection], data: list[DataConnection], meter: RequestMeter) -> dict[str, PeerStatistics]:
     beside: dict[str, list[DataConnection]] = {}
     for link in data:
         if link.error is None:
             beside.setdefault(link.address, []).append(link)
     own = {connection.address: connection.statistics() for connection in loop}
-    return {address: _peer(own.get(address), beside.get(address, ())) for address in sorted({*own, *beside})}
+    return {
+        address: _peer(own.get(address), beside.get(address, ()), meter.of(address))
+        for address in sorted({*own, *beside})
+    }
 
 
-def _peer(own: ConnectionStatistics | None, links: Collection[DataConnection]) -> PeerStatistics:
+def _peer(
+    own: ConnectionStatistics | None, links: Collection[DataConnection], requests: RequestFigures
+) -> PeerStatistics:
     return PeerStatistics(
         connections=(own is not None) + len(links),
         in_flight=(own.in_flight if own else 0) + sum(map(len, links)),
         sent_bytes=(own.sent_bytes if own else 0) + sum(link.sent_bytes for link in links),
         received_bytes=(own.received_bytes if own else 0) + sum(link.received_bytes for link in links),
+        requests=requests.answered,
+        requests_per_second=requests.per_second,
+        latency=requests.latency,
     )
 
 

@@ -23,6 +23,7 @@ from rocketpy.remoting.backoff import FullJitter
 from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import Dispatcher
 from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits
+from rocketpy.remoting.request_meter import RequestMeter
 from rocketpy.remoting.timers import Timers
 from rocketpy.seams import random_source
 from rocketpy.services import open_services
@@ -107,6 +108,7 @@ class ConnectionPool:
         self._nursery: trio.Nursery | None = None
         self._dials = 0
         self._failures = 0
+        self.meter = RequestMeter()
 
     # --- lifetime --------------------------------------------------------------------------------------
 
@@ -116,6 +118,7 @@ class ConnectionPool:
         async with open_services() as nursery:
             nursery.start_soon(self._timers.run)
             self._nursery = nursery
+            self.meter.open()
             try:
                 yield self
             finally:

@@ -153,6 +153,11 @@ async def test_what_a_client_has_open_and_knows(autojump_clock, opened):
         assert found.peers.keys() == {broker.address, "ns:9876"}
         assert found.peers[broker.address].sent_bytes > 0
         assert found.peers[broker.address].received_bytes > 0
+        # The route and the heartbeat; the send is in the statistics of the producer.
+        assert (found.requests, found.failed_requests, found.latency.count) == (2, 0, 2)
+        assert found.requests_per_second == pytest.approx(0.2)
+        assert found.peers[broker.address].requests == found.peers["ns:9876"].requests == 1
+        assert found.peers[broker.address].latency.count == 1
     assert producer.client.statistics().connections == 0
 
 

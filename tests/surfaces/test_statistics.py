@@ -48,7 +48,10 @@ def test_what_a_shared_client_has_open(surface, namesrv, topic):
                 assert found.connections >= 2
                 assert found.dials >= 2
                 assert found.heartbeats >= 1
-                assert found.failed_heartbeats == found.failed_dials == 0
+                assert found.failed_heartbeats == found.failed_dials == found.failed_requests == 0
+                assert found.requests >= 2
+                assert 0 < found.latency.p50 <= found.latency.maximum
+                assert sum(each.requests for each in found.peers.values()) == found.requests
                 for _ in range(1000):  # those over a connection beside that of the loop count too, where there is such
                     await call(producer.send(Message(topic, b"x" * 100)))
                 peers = client.statistics().peers.values()

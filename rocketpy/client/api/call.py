@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import trio
 
-from rocketpy.errors import BrokerError, ConnectionLostError, RemoteProtocolError, RequestTimeoutError
-from rocketpy.wire.codes import ResponseCode, request_name
+from rocketpy.errors import BrokerError, ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError
+from rocketpy.wire.codes import RequestCode, ResponseCode, request_name
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.fields import Header, HeaderFieldError
 from rocketpy.wire.json_body import Body
@@ -20,6 +20,20 @@ __all__ = ["ask", "body_of", "call", "header_of", "oneway", "request"]
 
 HeaderType = TypeVar("HeaderType", bound=Header)
 BodyType = TypeVar("BodyType", bound=Body)
+
+
+_COUNTED_ELSEWHERE: Final = frozenset(
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE,
+        RequestCode.SEND_REPLY_MESSAGE_V2,
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+    }
+)
+"""Sends and pulls, which producers and consumers count; brokers hold pulls for long."""
 
 
 def request(code: int, header: Header | None = None, body: bytes = b"") -> RemotingCommand:
@@ -58,12 +72,21 @@ async def _call(
     connection = pool.nowait(address)
     if connection is None:
         connection = await pool.get(address, timeout=max(0.001, deadline - trio.current_time()))
-    timeout = deadline - trio.current_time()
-    if timeout <= 0:
+    began = trio.current_time()
+    if deadline <= began:
         raise RequestTimeoutError(
             f"no time was left for {request_name(command.code)} when {address} was connected", address=address
         )
-    return connection, await connection.request(command, timeout=timeout)
+    is_metered = command.code not in _COUNTED_ELSEWHERE
+    try:
+        answer = await connection.request(command, timeout=deadline - began)
+    except RocketMQError:
+        if is_metered:
+            pool.meter.note_failed(address)
+        raise
+    if is_metered:
+        pool.meter.note_answered(address, trio.current_time() - began)
+    return connection, answer
 
 
 async def ask(
