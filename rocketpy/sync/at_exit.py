@@ -7,12 +7,11 @@ import sys
 from contextlib import suppress
 from time import monotonic
 from typing import Protocol
-from weakref import WeakSet
 
 from rocketpy.portal import before_end
 from rocketpy.sync.unseen import tell_everything
 
-__all__ = ["forget", "remember"]
+__all__ = ["collected", "forget", "forget_if_idle", "remember"]
 
 _GRACE = 0.1
 """Seconds in which most of what is under way ends by itself, and nothing need be said."""
@@ -45,17 +44,34 @@ class Sender(Protocol):
     def __str__(self) -> str: ...
 
 
-_senders: WeakSet[Sender] = WeakSet()
+_senders: set[Sender] = set()
+"""Those that are open, and those that were collected with messages under way, which nothing else refers to."""
+_collected: set[Sender] = set()
+"""The latter."""
 
 
 def remember(sender: Sender) -> None:
     """Ask it at the end."""
+    for other in tuple(_collected):
+        forget_if_idle(other)
     _senders.add(sender)
 
 
 def forget(sender: Sender) -> None:
     """It is closed, and has nothing under way any more."""
     _senders.discard(sender)
+    _collected.discard(sender)
+
+
+def collected(sender: Sender) -> None:
+    """Its producer was collected without being closed, and may have messages under way."""
+    _collected.add(sender)
+
+
+def forget_if_idle(sender: Sender) -> None:
+    """Forget one that was collected, unless it has something under way."""
+    if not sender.due:
+        forget(sender)
 
 
 def _end() -> None:
@@ -104,6 +120,7 @@ def _say(text: str) -> None:
 
 def _forget_all() -> None:
     _senders.clear()
+    _collected.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod
 
@@ -14,7 +15,7 @@ from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 from rocketpy.sync.asking import AskedSoon
-from rocketpy.sync.at_exit import forget, remember
+from rocketpy.sync.at_exit import collected, forget, forget_if_idle, remember
 from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.direct import DirectSends
 from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
@@ -120,6 +121,14 @@ class Producer(Lifetime[TrioProducer]):
         super()._close(opened, error)
         forget(self._under_way)
         self._callbacks.close()
+
+    def __del__(self) -> None:
+        """Warn if it was not closed, and close it in the background, after the messages in flight."""
+        opened: Opened[Any] | None = getattr(self, "_opened", None)
+        if opened is not None and not self._crossed_fork:
+            collected(self._under_way)
+            opened.on_end = partial(forget_if_idle, self._under_way)
+        super().__del__()
 
     # --- sending ----------------------------------------------------------------------------------------
 

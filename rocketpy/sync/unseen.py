@@ -91,7 +91,14 @@ class Failures:
         if not self._asked and self._home is not None:
             self._asked = True
             with suppress(ClientClosedError):
-                self._home.post(self._home.start_soon, self._tell_soon)
+                self._home.post(self._begin_to_tell, self._home)
+
+    def _begin_to_tell(self, home: Portal) -> None:
+        """In the portal."""
+        try:
+            home.start_soon(self._tell_soon)
+        except ClientClosedError:  # the process ends: nothing is begun any more, and nobody tells later
+            self.tell()
 
     async def _tell_soon(self) -> None:
         """In the portal: tell soon, all of a burst together, and not twice within a second."""

@@ -23,6 +23,7 @@ from tests.ways_out.scene import EXIT_TIMEOUT, SLACK, SOON, Scene
 from tests.ways_out.zygote import say
 
 COUNT = 12
+BURST = 500
 NEIGHBOURS = 20
 LINKS = 60
 FIRST_OF_NEIGHBOUR = 1000
@@ -62,6 +63,15 @@ def in_callbacks(place: dict[str, str]) -> None:
 
     go_on(1)
     KEPT.append(producer)
+
+
+def forgotten_at_once(linger: float | None, place: dict[str, str]) -> None:
+    """Nothing refers to the producer or its futures any more at the end, and the first route is not known yet."""
+    scene = Scene("blocking", place)
+    producer = scene.producer(send_timeout=LONG, exit_timeout=LONG, linger=linger)
+    producer.start()
+    for number in range(BURST):
+        producer.send_soon(scene.message(number))
 
 
 def in_worker(healed: bool, method: str, place: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.ways_out.programs import COUNT, FIRST_OF_NEIGHBOUR, LINKS, NEIGHBOURS, STATUS
+from tests.ways_out.programs import BURST, COUNT, FIRST_OF_NEIGHBOUR, LINKS, NEIGHBOURS, STATUS
 from tests.ways_out.quiet import check_quiet
 from tests.ways_out.scene import CLOSE_TIMEOUT, EXIT_TIMEOUT, HEALS_AFTER, SLACK
 
@@ -104,6 +104,15 @@ def test_what_callbacks_send_at_the_end_is_waited_for(case):
     check_quiet(ended)
     assert lines(ended, LOST) == [], str(ended)
     assert sorted(case.stored()) == list(range(LINKS + 1)), str(ended)
+
+
+@pytest.mark.parametrize("linger", [None, 0.01])
+def test_what_a_forgotten_producer_has_under_way_is_waited_for(case, linger):
+    ended = case.run("tests.ways_out.programs:forgotten_at_once", linger=linger, limit=BOUND)
+    assert ended.status == 0, str(ended)
+    check_quiet(ended)
+    assert lines(ended, LOST) == [], str(ended)
+    assert sorted(case.stored()) == list(range(BURST)), str(ended)
 
 
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.matrix)])
