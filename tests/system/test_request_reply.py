@@ -190,7 +190,7 @@ async def test_S18_a_reply_to_nobody_is_told_once(autojump_clock: MockClock, cap
                 reply.properties["CORRELATION_ID"] = "made up"
                 await made.producer.send(reply)
         assert producer.client.requests.counts() == requests.ReplyCounts(0, 1, 0, 2)
-        assert len([each for each in caplog.records if "which this client did not make" in each.getMessage()]) == 1
+        assert len([each for each in caplog.records if "is not of this client" in each.getMessage()]) == 1
 
 
 async def test_S18_a_reply_to_a_client_that_is_gone_is_an_error_of_its_sender(autojump_clock: MockClock) -> None:
