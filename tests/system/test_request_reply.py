@@ -245,6 +245,21 @@ async def test_S18_pending_requests_are_bounded(autojump_clock: MockClock, monke
         assert len(producer.client.requests) == 0
 
 
+async def test_threat_L8_only_the_last_requests_without_a_reply_are_remembered(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "_MOST_ENDED", 2)
+    async with world() as made, asking(made) as producer:
+        table = producer.client.requests
+        for number in range(4):
+            table.close(table.open(f"{number}", producer))
+        for number in range(4):
+            reply = MessageExt("Orders", b"y")
+            reply.properties["CORRELATION_ID"] = f"{number}"
+            table.take(reply, "broker")
+        assert table.counts() == requests.ReplyCounts(pending=0, replied=0, late=2, unknown=2)
+
+
 async def test_S18_closing_waits_for_replies_and_an_exception_answers_them(autojump_clock: MockClock) -> None:
     outcomes: list[str] = []
 
