@@ -314,7 +314,9 @@ INTERNAL = {
         "client_closing", "consumer_data", "driven", "give_back", "has_ended", "in_hook", "lend", "on_route_changed",
         "rebalance_now", "topics",
     },
-    "PullConsumer": {"client_closing", "consumer_data", "driven", "on_route_changed", "rebalance_now", "topics"},
+    "PullConsumer": {
+        "client_closing", "consumer_data", "driven", "in_hook", "on_route_changed", "rebalance_now", "topics",
+    },
     "MQClientInstance": {
         "check_here", "check_open", "register_consumer", "register_producer", "services",
         "unregister_consumer", "unregister_producer",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.aio.bridge import Bridge
+from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.fetching import Fetching
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PullConsumer as TrioConsumer
@@ -38,13 +39,21 @@ class PullConsumer(Fetching[TrioConsumer]):
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.aio")
-        inner = TrioConsumer(group, config=config, client=shared, network=network, **fields)
-        super().__init__(inner, Bridge(f"pull consumer {inner.config.group}", inner.client), needs=client)
+        bridge = Bridge("pull consumer")
+        inner = TrioConsumer(
+            group, config=config, client=shared, network=network, async_caller=LoopCaller(bridge), **fields
+        )
+        bridge.what, bridge.client = f"pull consumer {inner.config.group}", inner.client
+        super().__init__(inner, bridge, needs=client)
 
     @property
     def config(self) -> PullConsumerConfig:
         """The settings."""
         return self._inner.config
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._inner.in_hook
 
     async def pull(
         self,

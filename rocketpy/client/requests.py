@@ -100,7 +100,7 @@ class Requests:
         return len(self._pending)
 
     def counts(self) -> ReplyCounts:
-        """Counts of requests and replies so far."""
+        """Counts of requests and replies so far. From any thread."""
         return ReplyCounts(len(self._pending), self._replied, self._late, self._unknown)
 
     def open(self, correlation_id: str, owner: object) -> PendingRequest:
@@ -144,7 +144,7 @@ class Requests:
             self._unknown += 1
             self._seldom.warning(
                 "unknown",
-                "%s pushed a reply to the request %r, which this client did not make",
+                "%s pushed a reply to the request %r, which has a reply already or is not of this client",
                 address,
                 correlation_id,
             )

@@ -67,6 +67,12 @@ class ClientStatistics:
     """Brokers that answered the last heartbeat."""
     replies_awaited: int
     """Calls of `request` that wait for a reply."""
+    replies: int
+    """Calls of `request` that got one."""
+    late_replies: int
+    """Replies that arrived after their request had timed out or was cancelled."""
+    unknown_replies: int
+    """Replies to requests that this client did not make, or that had a reply already."""
     requests: int
     """Answered requests other than sends and pulls, such as heartbeats and those for routes, locks and offsets. The
     statistics of producers and consumers have sends and pulls."""
@@ -84,7 +90,7 @@ def statistics(client: MQClientInstance) -> ClientStatistics:
     """Return the statistics. From any thread."""
     pool = client.pool.statistics()
     peers = _peers(client.pool.connections(), client.data_links.all(), client.pool.meter)
-    requests = client.pool.meter.total()
+    requests, replies = client.pool.meter.total(), client.requests.counts()
     return ClientStatistics(
         connections=sum(peer.connections for peer in peers.values()),
         dialling=pool.dialling,
@@ -97,7 +103,10 @@ def statistics(client: MQClientInstance) -> ClientStatistics:
         heartbeats=client.heartbeats.sent,
         failed_heartbeats=client.heartbeats.failed,
         brokers_answering=len(client.heartbeats.answering),
-        replies_awaited=len(client.requests),
+        replies_awaited=replies.pending,
+        replies=replies.replied,
+        late_replies=replies.late,
+        unknown_replies=replies.unknown,
         requests=requests.answered,
         failed_requests=requests.failed,
         requests_per_second=requests.per_second,

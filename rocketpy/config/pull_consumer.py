@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 from rocketpy.config.checks import group_name, seconds
-from rocketpy.config.client import ClientConfig
+from rocketpy.config.observed import ObservedConfig
 from rocketpy.errors import ConfigError
 from rocketpy.serialization.content_types import OwnSerializers, own_serializers
 
@@ -30,7 +30,7 @@ def check_patience(hold: float, wait: float) -> None:
 
 
 @attrs.frozen(kw_only=True)
-class PullConsumerConfig(ClientConfig):
+class PullConsumerConfig(ObservedConfig):
     """The settings of a pull consumer."""
 
     serializers: OwnSerializers = attrs.field(default=(), converter=own_serializers, metadata={"java": None})

@@ -19,6 +19,7 @@ from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
 from rocketpy.consumer.pull_figures import PullConsumerStatistics, PullMeter
 from rocketpy.consumer.subscription import Subscription, subscription_data
+from rocketpy.consumer.user_calls import AsyncCaller, UserCalls, call_in_this_loop
 from rocketpy.errors import (
     BrokerError,
     BrokerUnreachableError,
@@ -31,6 +32,7 @@ from rocketpy.errors import (
     TransportError,
 )
 from rocketpy.results import MessageModel, PullResult, PullStatus
+from rocketpy.services import open_services
 from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.codes import ResponseCode
@@ -64,6 +66,7 @@ class PullConsumer(Fetching):
         config: the settings; `group` and `fields` override them.
         client: a client to share; None for one of its own.
         network: where a client of its own gets its connections.
+        async_caller: calls an async `on_statistics`; for other surfaces.
         fields: settings by name, as in `PullConsumerConfig`.
 
     Raises:
@@ -77,9 +80,11 @@ class PullConsumer(Fetching):
         config: PullConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
+        async_caller: AsyncCaller = call_in_this_loop,
         **fields: Any,
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
+        self._made_with["async_caller"] = self._async_caller = async_caller
         if group is not None:
             fields["group"] = group
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
@@ -88,6 +93,7 @@ class PullConsumer(Fetching):
         self._crash: ServiceCrashedError | None = None
         self._driven: DrivenPull | None = None
         self._meter: PullMeter | None = None
+        self._calls: UserCalls | None = None
         self._accepted: set[tuple[str, str | None]] = set()
         """Brokers with the expressions that they accept."""
         self._replicas: dict[MessageQueue, int] = {}
@@ -102,6 +108,23 @@ class PullConsumer(Fetching):
         self._driven = DrivenPull(self.client, self.config)
         self.client.register_consumer(self.config.group, self)
         stack.push_async_callback(self._leave)
+        if self.config.on_statistics is not None:
+            await self._report(stack)
+
+    async def _report(self, stack: AsyncExitStack) -> None:
+        """Report the statistics to the user's function, until the stack is left."""
+        from rocketpy.client.reports import Reports  # few pull consumers report
+
+        self._calls = UserCalls(self._async_caller)
+        reports = Reports(f"pull consumer {self.config.group}", self.config, self.statistics, self._calls.call)
+        nursery = await stack.enter_async_context(open_services())
+        nursery.start_soon(reports.run)
+        stack.push_async_callback(reports.close)
+
+    @property
+    def in_hook(self) -> bool:
+        """Whether the current code was called by `on_statistics`, for which closing waits."""
+        return self._calls is not None and self._calls.is_inside
 
     async def _leave(self) -> None:
         with trio.move_on_after(self.config.close_timeout, shield=True):

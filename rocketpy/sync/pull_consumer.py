@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PullConsumer as TrioConsumer
+from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.fetching import Fetching
 
 if TYPE_CHECKING:
@@ -37,13 +38,19 @@ class PullConsumer(Fetching[TrioConsumer]):
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
-        inner = TrioConsumer(group, config=config, client=shared, network=network, **fields)
+        inner = TrioConsumer(
+            group, config=config, client=shared, network=network, async_caller=call_in_own_loop, **fields
+        )
         super().__init__(inner, needs=client, client=inner.client)
 
     @property
     def config(self) -> PullConsumerConfig:
         """The settings."""
         return self._inner.config
+
+    @property
+    def _is_waited_for(self) -> bool:
+        return self._inner.in_hook
 
     def pull(
         self,

@@ -206,7 +206,7 @@ def test_when_nothing_is_left_somebody_is_offered_all_the_same(clock: Clock) -> 
     assert select_queue(only_one, itertools.count(), avoid="a", fault=fault) == only_one[0]
 
 
-def test_brokers_that_no_route_names_are_forgotten(clock: Clock) -> None:
+def test_threat_L8_brokers_that_no_route_names_are_forgotten(clock: Clock) -> None:
     fault = strategy(clock)
     fault.update("a", 1.0)
     fault.update("b", 1.0)

@@ -391,6 +391,7 @@ NOT_CALLS = {
             "close": _IN_ITS_BLOCK,
             "consumer_data": "called by the heartbeat",
             "driven": "called by what brokers ask",
+            "in_hook": _FOR_SURFACES,
             "on_route_changed": "called by the client",
             "rebalance_now": "called by what brokers ask",
             "topics": "called by the heartbeat",

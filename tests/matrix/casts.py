@@ -152,6 +152,8 @@ PULL = {
     "reporting, async": _reporting_async,
 }
 """Likewise, of lite pull consumers."""
+PULLER = {"": lambda users: {}, "reporting": _reporting}
+"""Likewise, of pull consumers."""
 
 
 def committed(*_):

@@ -226,6 +226,7 @@ SPOTS = {
     "on_statistics of lite pull, async": Spot(
         "on_statistics", wait_for_it, {"lite": "reporting, async"}, is_async=True
     ),
+    "on_statistics of a pull consumer": Spot("on_statistics", wait_for_it, {"puller": "reporting"}),
     "a serializer": Spot("encode", send_value, {"producer": "own values"}, in_thread=False),
     "a serializer that reads": Spot("decode", hear_value, {"consumer": "own values"}),
     "wanted": Spot("wanted", replay, {}, in_thread=False),

@@ -64,6 +64,7 @@ WHERE = {
     "TransactionProducerConfig on_statistics": REPORTS,
     "PushConsumerConfig on_statistics": ("on_statistics of a push consumer",),
     "LitePullConsumerConfig on_statistics": ("on_statistics of lite pull, async",),
+    "PullConsumerConfig on_statistics": ("on_statistics of a pull consumer",),
     "ProducerConfig serializer": ("a serializer",),
     "TransactionProducerConfig serializer": ("a serializer",),
     "PushConsumerConfig serializers": READS,

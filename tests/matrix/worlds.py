@@ -16,7 +16,7 @@ import rocketpy.aio
 import rocketpy.sync
 from rocketpy import ConsumeFromWhere, UnknownContentTypeError
 from rocketpy.message import Message, MessageQueue
-from tests.matrix.casts import OF_PULL, OWN_TYPE, PRODUCERS, PULL, PUSH, TRANSACTIONS, Users, committed, hooks
+from tests.matrix.casts import OF_PULL, OWN_TYPE, PRODUCERS, PULL, PULLER, PUSH, TRANSACTIONS, Users, committed, hooks
 
 __all__ = ["WAYS", "AsyncWorld", "BlockingWorld", "Hook", "in_thread", "unique"]
 
@@ -144,7 +144,7 @@ class World:
         return made
 
     def _make_puller(self, cast):
-        return self.new("PullConsumer")
+        return self.new("PullConsumer", **PULLER[cast](self.users))
 
     def _make_transactions(self, cast):
         return self.new("TransactionProducer", topics=["Orders"], **TRANSACTIONS[cast](self.users))

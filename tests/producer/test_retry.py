@@ -262,7 +262,7 @@ async def test_a_slow_broker_rests_when_latency_counts(autojump_clock, opened):
     assert len(a.taken) > 1
 
 
-async def test_cancelling_a_send_leaves_nothing_behind(autojump_clock, opened):
+async def test_threat_L8_cancelling_a_send_leaves_nothing_behind(autojump_clock, opened):
     broker = SendBroker(script=["silence"])
     async with opened(broker) as (producer, _):
         await producer.queues("T")

@@ -8,7 +8,14 @@ import time
 
 import pytest
 
-from rocketpy import ConfigError, LitePullConsumerStatistics, Message, ProducerStatistics, PushConsumerStatistics
+from rocketpy import (
+    ConfigError,
+    LitePullConsumerStatistics,
+    Message,
+    ProducerStatistics,
+    PullConsumerStatistics,
+    PushConsumerStatistics,
+)
 from tests.surfaces.surface import SURFACES, call, entered
 from tests.surfaces.test_lite_figures import SLEEP, eventually
 
@@ -19,6 +26,7 @@ KINDS = {
     "TransactionProducer": ProducerStatistics,
     "PushConsumer": PushConsumerStatistics,
     "LitePullConsumer": LitePullConsumerStatistics,
+    "PullConsumer": PullConsumerStatistics,
 }
 
 
@@ -112,7 +120,7 @@ def test_closing_waits_for_a_call_that_is_under_way(surface, namesrv, topic, kin
     surface.run(main)
 
 
-@pytest.mark.parametrize("kind", ["Producer", "LitePullConsumer", "PushConsumer"])
+@pytest.mark.parametrize("kind", ["Producer", "LitePullConsumer", "PushConsumer", "PullConsumer"])
 @pytest.mark.parametrize("name", ["asyncio", "blocking"])  # a block of trio is left in the task that entered it
 def test_closing_in_the_function_does_not_wait_for_itself(name, namesrv, topic, kind):
     surface = SURFACES[name]

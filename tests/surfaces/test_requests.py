@@ -12,10 +12,17 @@ import rocketpy
 import rocketpy.sync
 from rocketpy import ClientClosedError, ConfigError, Message, ReplyTimeoutError, create_reply_message
 from tests.surfaces.surface import call, entered
+from tests.surfaces.test_lite_figures import eventually
 
 
 @pytest.fixture
-def replying(cluster, namesrv, topic):
+def given_up():
+    """Set when the request has timed out that is to have a late reply."""
+    return threading.Event()
+
+
+@pytest.fixture
+def replying(cluster, namesrv, topic, given_up):
     """A blocking consumer that replies to everything, in a thread of its own."""
     with (
         rocketpy.sync.Producer("replies", namesrv=namesrv) as producer,
@@ -24,7 +31,9 @@ def replying(cluster, namesrv, topic):
         producer.create_topic(topic, queues=4)
 
         def reply(message):
-            if message.body != b"silence":
+            if message.body == b"late":
+                assert given_up.wait(10)
+            for _ in range({b"silence": 0, b"twice": 2}.get(message.body, 1)):
                 producer.send(create_reply_message(message, b"re: " + message.body))
 
         consumer.subscribe(topic, reply)
@@ -60,6 +69,25 @@ def test_S18_a_request_without_a_reply_times_out_and_what_is_wrong_is_refused(su
                 await call(producer.request(Message(replying, b"x"), timeout=0))
         with pytest.raises(ClientClosedError):
             await call(producer.request(Message(replying, b"x")))
+
+    surface.run(main)
+
+
+@pytest.mark.waits("until a request has timed out before its reply arrives")
+def test_S18_a_client_counts_replies_and_those_that_come_late_or_twice(surface, namesrv, replying, given_up):
+    def counts(client):
+        found = client.statistics()
+        return found.replies_awaited, found.replies, found.late_replies, found.unknown_replies
+
+    async def main():
+        async with entered(surface.module.MQClientInstance(namesrv=namesrv)) as client:
+            async with entered(surface.module.Producer("pg", client=client)) as producer:
+                await call(producer.request(Message(replying, b"twice"), timeout=10))
+                await eventually(surface, lambda: counts(client) == (0, 1, 0, 1))
+                with pytest.raises(ReplyTimeoutError):
+                    await call(producer.request(Message(replying, b"late"), timeout=0.2))
+                given_up.set()
+                await eventually(surface, lambda: counts(client) == (0, 1, 1, 1))
 
     surface.run(main)
 

@@ -190,7 +190,7 @@ async def test_S18_a_reply_to_nobody_is_told_once(autojump_clock: MockClock, cap
                 reply.properties["CORRELATION_ID"] = "made up"
                 await made.producer.send(reply)
         assert producer.client.requests.counts() == requests.ReplyCounts(0, 1, 0, 2)
-        assert len([each for each in caplog.records if "which this client did not make" in each.getMessage()]) == 1
+        assert len([each for each in caplog.records if "is not of this client" in each.getMessage()]) == 1
 
 
 async def test_S18_a_reply_to_a_client_that_is_gone_is_an_error_of_its_sender(autojump_clock: MockClock) -> None:
@@ -243,6 +243,21 @@ async def test_S18_pending_requests_are_bounded(autojump_clock: MockClock, monke
             with pytest.raises(TooManyRequestsError, match="2 requests of this client wait for replies"):
                 await producer.request(Message("Orders", b"x"))
         assert len(producer.client.requests) == 0
+
+
+async def test_threat_L8_only_the_last_requests_without_a_reply_are_remembered(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "_MOST_ENDED", 2)
+    async with world() as made, asking(made) as producer:
+        table = producer.client.requests
+        for number in range(4):
+            table.close(table.open(f"{number}", producer))
+        for number in range(4):
+            reply = MessageExt("Orders", b"y")
+            reply.properties["CORRELATION_ID"] = f"{number}"
+            table.take(reply, "broker")
+        assert table.counts() == requests.ReplyCounts(pending=0, replied=0, late=2, unknown=2)
 
 
 async def test_S18_closing_waits_for_replies_and_an_exception_answers_them(autojump_clock: MockClock) -> None:

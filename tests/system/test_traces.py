@@ -171,7 +171,7 @@ async def test_a_topic_that_is_not_there_costs_no_send(
     assert 1 <= sum("could not be sent to RMQ_SYS_TRACE_TOPIC" in line for line in lines) <= 2
 
 
-async def test_records_beyond_the_bound_are_counted_and_seldom_told_of(
+async def test_threat_L8_records_beyond_the_bound_are_counted_and_seldom_told_of(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world(trace_topic_enable=True) as w, traced(w) as producer:
