@@ -85,15 +85,18 @@ def test_what_takes_long_is_taken_in_the_first_round_only(monkeypatch: pytest.Mo
     assert long["timers-at-once"][0].notes["first_ms"] >= 0
 
 
-def test_slow_brokers_come_last_where_other_figures_are_wanted_too(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("words", [["producer"], ["slow-brokers", "producer"]])
+def test_slow_brokers_are_part_of_the_figures_of_producers_and_come_last(
+    monkeypatch: pytest.MonkeyPatch, words: list[str]
+):
     order: list[Any] = []
-    monkeypatch.setattr("sys.argv", ["bench", "producer", "slow-brokers"])
+    monkeypatch.setattr("sys.argv", ["bench", *words])
     monkeypatch.setattr(command, "measured", lambda options: order.append(options) or 0)
-    monkeypatch.setattr(slow_brokers, "main", lambda words: order.append(words) or 0)
+    monkeypatch.setattr(slow_brokers, "main", lambda given: order.append(given) or 0)
     assert command.main() == 0
-    (options, words) = order
+    (options, given) = order
     assert isinstance(options, argparse.Namespace)
-    assert (options.names, options.seconds, words) == (["producer"], command.SAMPLE_SECONDS, [])
+    assert (options.names, options.seconds, given) == (["producer"], command.SAMPLE_SECONDS, [])
 
 
 # --- what counts as a figure
