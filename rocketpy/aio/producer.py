@@ -267,7 +267,7 @@ class Producer(Lifetime[TrioProducer]):
             bridge.portal.post(many.abort)
         return many.result()
 
-    async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
+    async def recall(self, topic: str, handle: str | None, *, timeout: float | None = None) -> str:
         """Recall a message that is not due yet. See `rocketpy.Producer.recall`."""
         return await self._call(self._inner.recall, topic, handle, timeout=timeout)
 

@@ -6,6 +6,7 @@ one until it fails. Plays the part of the name-server half of NettyRemotingClien
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from rocketpy.client.api.call import ask
 from rocketpy.errors import (
     BrokerError,
     ConfigError,
+    ConnectError,
     NameServerUnreachableError,
     RequestCodeNotSupportedError,
     RequestTimeoutError,
@@ -88,7 +90,7 @@ class NameServers:
         try:
             return await policy(self._attempt, command, doing, deadline, tried)
         except _FAILURES as exc:
-            raise _unreachable(doing, tried) from exc
+            raise _unreachable(doing, tried) from _bare(exc)
 
     async def ask_all(self, command: RemotingCommand, *, timeout: float | None = None, doing: str) -> None:
         """Send a request to every name server at the same time, as they do not share their data.
@@ -114,7 +116,7 @@ class NameServers:
             if not isinstance(error, _FAILURES):
                 raise error
         if failed:
-            raise _unreachable(doing, failed) from failed[-1][1]
+            raise _unreachable(doing, failed) from _bare(failed[-1][1])
 
     @property
     def _more_attempts(self) -> int:
@@ -157,7 +159,15 @@ def _unreachable(doing: str, tried: Sequence[tuple[str, Exception]]) -> NameServ
     )
 
 
+def _bare(error: Exception) -> Exception:
+    """A copy without traceback and causes, which say no more than the text of the error that names all of them."""
+    dial = error.__cause__ if isinstance(error, ConnectError) else None  # the pool's own error tells of its pauses, too
+    return copy.copy(dial if isinstance(dial, ConnectError) else error)
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, RequestCodeNotSupportedError):
         return f"this is no name server but perhaps a broker, for it answered {quote(error.remark.strip())!r}"
+    if isinstance(error, ConnectError):
+        return error.reason  # without the address, which stands before it, and without the pool's pauses
     return f"busy ({error.remark})" if isinstance(error, BrokerError) else str(error)

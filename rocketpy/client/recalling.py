@@ -26,7 +26,13 @@ _UNIQUE_ID: Final = re.compile("[0-9A-Fa-f]{32,}")
 
 
 async def recall(
-    client: MQClientInstance, group: str, topic: str, handle: str, *, timeout: float, tracer: Tracer | None = None
+    client: MQClientInstance,
+    group: str,
+    topic: str,
+    handle: str | None,
+    *,
+    timeout: float,
+    tracer: Tracer | None = None,
 ) -> str:
     """Ask the broker that has a message to recall it. Returns the unique id of the message.
 
@@ -34,7 +40,7 @@ async def recall(
         client: the client to use.
         group: the group of the producer.
         topic: the topic of the message.
-        handle: the recall handle, from the result of the send.
+        handle: the recall handle, from the result of the send; None is refused.
         timeout: seconds for the whole call.
         tracer: told of the answer.
 
@@ -44,7 +50,7 @@ async def recall(
         BrokerError: the broker refuses.
         TransportError, RequestTimeoutError: no answer; whether the message is recalled is unknown.
     """
-    found = _checked(topic, handle)
+    handle, found = _checked(topic, handle)
     broker_name = found.broker_name
     started = trio.current_time()
     await client.routes.ensure(topic, timeout=timeout)
@@ -68,8 +74,8 @@ async def recall(
     return await send_api.recall_message(client.pool, address, header, timeout=left, on_answer=answered)
 
 
-def _checked(topic: str, handle: object) -> RecallHandle:
-    """The decoded handle.
+def _checked(topic: str, handle: object) -> tuple[str, RecallHandle]:
+    """The handle, and what it says.
 
     Raises:
         ConfigError: the handle is not valid, or belongs to another topic.
@@ -97,4 +103,4 @@ def _checked(topic: str, handle: object) -> RecallHandle:
             f"the recall handle names the message {found.message_id!r:.100}, which is not a unique id: it is cut off "
             "or damaged; give the `recall_handle` of the result of the send, unchanged"
         )
-    return found
+    return handle, found

@@ -279,7 +279,8 @@ class RouteTable:
                 return lookup.outcome
             if lookup.outcome is not None and not _ran_out_of_time(lookup, deadline):
                 # Each waiter gets an error of its own, so that tracebacks do not pile up on a shared one.
-                raise (_route_error(topic, lookup.outcome) or copy.copy(lookup.outcome)) from lookup.outcome
+                error = _route_error(topic, lookup.outcome) or copy.copy(lookup.outcome)
+                raise error from _cause(lookup.outcome)
             if not lookup.done.is_set():
                 raise self.too_late(topic, timeout)
 
@@ -302,7 +303,7 @@ class RouteTable:
         except RocketMQError as exc:
             lookup.outcome = exc
             if (translated := _route_error(topic, exc)) is not None:
-                raise translated from exc
+                raise translated from _cause(exc)
             raise
         finally:
             del self._lookups[topic, default]
@@ -365,6 +366,13 @@ def _route_error(topic: str, error: RocketMQError) -> RouteNotFoundError | None:
             tried=(error.address,) if error.address else (),
         )
     return None
+
+
+def _cause(error: RocketMQError) -> BaseException:
+    """What to name as the cause of the error for a failed lookup: its text has that of an unreachable name server."""
+    if isinstance(error, NameServerUnreachableError) and error.__cause__ is not None:
+        return error.__cause__
+    return error
 
 
 def _answer(topic: str, error: TopicNotExistError) -> str:

@@ -183,9 +183,17 @@ class TransportError(RocketMQError):
 
 
 class ConnectError(TransportError):
-    """A connection could not be opened."""
+    """A connection could not be opened.
+
+    Attributes:
+        reason: Why, in a few words, such as "connection refused".
+    """
 
     nothing_sent = True
+
+    def __init__(self, message: str, *, address: str | None = None, reason: str | None = None) -> None:
+        super().__init__(message, address=address)
+        self.reason = message if reason is None else reason
 
 
 class ConnectionLostError(TransportError):

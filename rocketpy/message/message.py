@@ -168,7 +168,13 @@ def _joined_keys(keys: Iterable[str]) -> str:
 
 
 def _put_user_properties(wire: dict[str, str], properties: Mapping[str, str]) -> None:
-    for name, value in properties.items():
+    try:
+        items = properties.items()
+    except AttributeError:
+        raise ConfigError(
+            f"the properties are of type {type(properties).__name__}: they must be a dict of str to str"
+        ) from None
+    for name, value in items:
         if name in RESERVED_PROPERTIES:
             raise ConfigError(f"the property name {name!r} is used by RocketMQ itself: choose another")
         _checked_text("a property name", name)

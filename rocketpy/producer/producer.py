@@ -6,7 +6,7 @@ from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import trio
 
@@ -21,7 +21,6 @@ from rocketpy.client.send_oneway import send_oneway
 from rocketpy.client.sending import SendCore
 from rocketpy.client.sharing import check_shared
 from rocketpy.config import ProducerConfig
-from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
 from rocketpy.producer.choosing import choice_of
 from rocketpy.producer.lingering import TaskSends
@@ -31,6 +30,7 @@ from rocketpy.producer.recalling import Recalling
 from rocketpy.producer.requesting import Requesting
 from rocketpy.producer.splitting import Splitting
 from rocketpy.producer.statistics import Observed
+from rocketpy.producer.timeouts import checked_timeout
 from rocketpy.services import open_services
 from rocketpy.wire.names import check_topic
 
@@ -46,9 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["Producer"]
 
 logger = get_logger(__name__)
-
-_LONGEST: Final = 1e9
-"""Seconds that stand for an infinite timeout: thirty years."""
 
 
 class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
@@ -239,7 +236,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
             queue: the queue. Concurrent sends to it keep no order.
             selector: chooses the queue, given the queues, the message and `arg`; called once. No order there either.
             arg: passed to the selector.
-            timeout: seconds for the whole call, `send_timeout` when None.
+            timeout: seconds for the whole call, up to 600, or `math.inf`; `send_timeout` when None.
 
         Raises:
             ConfigError, SerializationError: the message cannot be sent as it is; nothing was sent.
@@ -439,13 +436,9 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
         """Seconds, `send_timeout` for None, and no more than clocks and locks can express.
 
         Raises:
-            ConfigError: it is no number of seconds.
+            ConfigError: it is no number of seconds, or so many that milliseconds are meant.
         """
-        if timeout is None:
-            return self.config.send_timeout
-        if not isinstance(timeout, int | float) or not timeout > 0:
-            raise ConfigError(f"timeout must be a positive number of seconds, not {timeout!r}")
-        return min(timeout, _LONGEST)
+        return self.config.send_timeout if timeout is None else checked_timeout(timeout)
 
     # --- topics ---------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ class Recalling:
         def checked_timeout(self, timeout: Any) -> float:
             """The producer's."""
 
-    async def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
+    async def recall(self, topic: str, handle: str | None, *, timeout: float | None = None) -> str:
         """Recall a message that was sent with `delay` or `deliver_at` and is not due yet.
 
         Any producer may recall it. Brokers permit recalls only with `recallMessageEnable=true`. The broker does not
@@ -34,7 +34,8 @@ class Recalling:
 
         Args:
             topic: the topic of the message.
-            handle: `recall_handle` of the result of the send.
+            handle: `recall_handle` of the result of the send. None, which it is for messages that cannot be recalled,
+                is refused.
             timeout: seconds for the whole call, `send_timeout` when None.
 
         Returns:

@@ -269,10 +269,11 @@ class ConnectionPool:
     def _dial_error(self, peer: _Peer) -> ConnectError:
         """An error of each caller's own, for what the last dial met."""
         text = str(peer.error) if peer.error is not None else f"the connection to {peer.address} was lost at once"
+        reason = text if peer.error is None else peer.error.reason
         pause = peer.not_before - trio.current_time()
         if pause > 0:
-            text += f"; the next try comes in {pause:.1f} s"
-        error = ConnectError(text, address=peer.address)
+            text += f" (the next try comes in {pause:.1f} s at the earliest)"
+        error = ConnectError(text, address=peer.address, reason=reason)
         error.__cause__ = peer.error
         return error
 
@@ -304,14 +305,17 @@ class ConnectionPool:
             with trio.fail_after(self.connect_timeout):
                 return await self.network.open_stream(host, port)
         except trio.TooSlowError as exc:
+            reason = f"no answer within {self.connect_timeout:g} s"
             raise ConnectError(
-                f"cannot connect to {address}: no answer within {self.connect_timeout:g} s; is the host up, and does a"
-                " firewall let the port through?",
+                f"cannot connect to {address}: {reason}; is the host up, and does a firewall let the port through?",
                 address=address,
+                reason=reason,
             ) from exc
         except OSError as exc:
             raise ConnectError(
-                f"cannot connect to {address}: {exc}; is the server up, and is the address right?", address=address
+                f"cannot connect to {address}: {exc}; is the server up, and is the address right?",
+                address=address,
+                reason=str(exc),
             ) from exc
 
     def _keep(self, peer: _Peer, stream: trio.abc.Stream, nursery: trio.Nursery) -> None:

@@ -62,10 +62,10 @@ async def connect(host: str, port: int) -> trio.SocketStream:
         _close_all(connected)
         raise
     if not connected:
-        text = f"all attempts to connect to {format_address(host, port)} failed"
         causes = {os.strerror(exc.errno).lower() if exc.errno else str(exc) for exc in failures}
         if len(causes) == 1:
-            text = f"{text}: {causes.pop()}"
+            raise OSError(causes.pop()) from failures[0]
+        text = f"all attempts to connect to {format_address(host, port)} failed"
         raise OSError(text) from ExceptionGroup(text, failures)
     _close_all(connected[1:])
     return connected[0]

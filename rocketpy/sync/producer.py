@@ -369,7 +369,7 @@ class Producer(Lifetime[TrioProducer]):
             raise
         return many.result()
 
-    def recall(self, topic: str, handle: str, *, timeout: float | None = None) -> str:
+    def recall(self, topic: str, handle: str | None, *, timeout: float | None = None) -> str:
         """Recall a message that is not due yet. See `rocketpy.Producer.recall`."""
         return self._portal.call(self._inner.recall, topic, handle, timeout=timeout)
 

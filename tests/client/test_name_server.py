@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -11,7 +13,8 @@ import trio.testing
 
 from rocketpy.client.api import name_server as api
 from rocketpy.client.name_server import NameServers
-from rocketpy.errors import BrokerError, ConfigError, NameServerUnreachableError, TopicNotExistError
+from rocketpy.client.routing import RouteTable
+from rocketpy.errors import BrokerError, ConfigError, ConnectError, NameServerUnreachableError, TopicNotExistError
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.seams import set_random_seed
@@ -20,6 +23,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.client.fakes import FakeNameServer
 
 EMPTY = TopicRouteData()
+REFUSED = f"[Errno {errno.ECONNREFUSED}] nobody listens on"
 
 
 @asynccontextmanager
@@ -133,6 +137,26 @@ async def test_S6_all_name_servers_down_lists_them_within_the_deadline(autojump_
         assert e.value.retriable
         assert all(server.address in str(e.value) for server in servers)
         assert e.value.__cause__ is not None
+
+
+async def test_an_unreachable_name_server_has_one_cause_of_one_line(autojump_clock: trio.testing.MockClock) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network, 1) as (asked, servers):
+        address = servers[0].address
+        network.refuse(address)
+        routes = RouteTable(asked)
+        with pytest.raises(NameServerUnreachableError) as caught:
+            await routes.ensure("T")
+    assert str(caught.value) == (
+        f"no route to the topic T: no name server answered when asking for the route of T ({address}: {REFUSED} "
+        f"{address}); check that they run and that this host may reach them"
+    )
+    cause = caught.value.__cause__
+    assert isinstance(cause, ConnectError)
+    assert (cause.reason, cause.__cause__, cause.__traceback__) == (f"{REFUSED} {address}", None, None)
+    lines = traceback.format_exception(caught.value)
+    assert sum("direct cause" in line for line in lines) == 1
+    assert not any("tenacity" in line or "the next try" in line for line in lines)
 
 
 async def test_one_that_was_asked_twice_is_told_of_once(autojump_clock: trio.testing.MockClock) -> None:

@@ -121,6 +121,13 @@ def test_P16_names_and_values_are_text_that_is_not_blank(bad: Any) -> None:
         Message("T", b"x", properties={bad: "value"})
 
 
+@pytest.mark.parametrize("bad", [[("a", "b")], {"a"}, 5, "a=b", True], ids=repr)
+def test_P16_properties_are_a_dict(bad: Any) -> None:
+    says = f"^the properties are of type {type(bad).__name__}: they must be a dict of str to str$"
+    with pytest.raises(ConfigError, match=says):
+        Message("T", b"x", properties=bad)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -40,7 +40,7 @@ async def test_a_taken_port_and_a_dead_one_are_os_errors(network: Network) -> No
     with pytest.raises(OSError, match=r"taken|in use"):
         await network.listen(host, port)
     await listener.aclose()
-    with pytest.raises(OSError, match=r"nobody|all attempts to connect to 127.0.0.1:\d+ failed: connection refused$"):
+    with pytest.raises(OSError, match=r"nobody|^connection refused$"):
         await network.open_stream(host, port)
     with pytest.raises(trio.ClosedResourceError):
         await listener.accept()
@@ -206,8 +206,8 @@ async def test_a_listener_that_closes_as_a_connection_comes_is_closed_and_no_mor
 @pytest.mark.parametrize(
     ("causes", "says"),
     [
-        ([errno.ECONNREFUSED, errno.ECONNREFUSED], f"failed: {os.strerror(errno.ECONNREFUSED).lower()}"),
-        ([errno.ECONNREFUSED, errno.ENETUNREACH], "failed"),
+        ([errno.ECONNREFUSED, errno.ECONNREFUSED], os.strerror(errno.ECONNREFUSED).lower()),
+        ([errno.ECONNREFUSED, errno.ENETUNREACH], "all attempts to connect to host:1 failed"),
     ],
     ids=["one", "two"],
 )
@@ -224,6 +224,5 @@ async def test_the_cause_is_named_where_all_attempts_have_the_same(
 
     monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
     monkeypatch.setattr(tcp, "_connect_to", connect_to)
-    with pytest.raises(OSError, match="all attempts") as caught:
+    with pytest.raises(OSError, match=f"^{says}$"):
         await tcp.connect("host", 1)
-    assert str(caught.value) == f"all attempts to connect to host:1 {says}"

@@ -41,3 +41,53 @@ def test_a_timeout_may_be_as_long_as_one_likes(surface, namesrv, topic, timeout)
             assert (await call(producer.send_many([Message(topic, b"x")] * 3, timeout=timeout))).messages == 3
 
     surface.run(main)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "says"),
+    [
+        (3000, "at most 600 seconds, or math.inf .* not 3000; it counts in seconds, not in milliseconds"),
+        (600.001, "not 600.001; it counts in seconds"),
+        (True, "positive number of seconds, not True"),
+        (float("nan"), "positive number of seconds, not nan"),
+        ("3", "positive number of seconds, not '3'"),
+    ],
+)
+def test_a_timeout_in_milliseconds_is_refused_by_every_call_of_a_producer(surface, namesrv, topic, timeout, says):
+    async def main():
+        module, message = surface.module, Message(topic, b"x")
+        async with (
+            entered(module.TransactionProducer("p", namesrv=namesrv, checker=print)) as producer,
+            entered(module.Producer("l", namesrv=namesrv, linger=0.01)) as lingering,
+        ):
+            calls = [
+                lambda: producer.send(message, timeout=timeout),
+                lambda: producer.send(message, selector=print, timeout=timeout),
+                lambda: producer.send_batch([message], timeout=timeout),
+                lambda: producer.send_many([message], timeout=timeout),
+                lambda: producer.send_in_transaction(message, print, timeout=timeout),
+                lambda: producer.request(message, timeout=timeout),
+                lambda: producer.recall(topic, "handle", timeout=timeout),
+                lambda: producer.queues(topic, timeout=timeout),
+                lambda: producer.create_topic(topic, timeout=timeout),
+                lambda: lingering.send(message, timeout=timeout),
+            ]
+            if surface.name == "blocking":
+                calls += [
+                    lambda: producer.send_soon(message, timeout=timeout),
+                    lambda: producer.request_soon(message, timeout=timeout),
+                    lambda: lingering.send_soon(message, timeout=timeout),
+                ]
+            for each in calls:
+                with pytest.raises(ConfigError, match=f"^timeout must be .*{says}"):
+                    await call(each())
+
+    surface.run(main)
+
+
+def test_a_timeout_may_be_as_long_as_the_setting(surface, namesrv, topic):
+    async def main():
+        async with entered(surface.module.Producer("p", namesrv=namesrv)) as producer:
+            assert await call(producer.send(Message(topic, b"x"), timeout=600))
+
+    surface.run(main)

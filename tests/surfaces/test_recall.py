@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
 from rocketpy import ConfigError, IllegalOperationError, Message
@@ -22,6 +24,10 @@ def test_DL5_a_message_is_taken_back_before_it_is_due(surface, cluster, namesrv,
                 await call(producer.recall(topic, passed, timeout=5))
             with pytest.raises(ConfigError, match="timeout"):
                 await call(producer.recall(topic, handle, timeout=0))
+            undelayed = await call(producer.send(Message(topic, b"x")))
+            with pytest.raises(ConfigError, match="the recall handle is None"):
+                await call(producer.recall(topic, undelayed.recall_handle))
+            assert inspect.signature(producer.recall).parameters["handle"].annotation == "str | None"
             if surface.name == "blocking":
                 assert producer.send_soon(Message(topic, b"x", delay=3600)).result().recall_handle is not None
 
