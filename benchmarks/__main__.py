@@ -78,7 +78,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
 def company(
     options: argparse.Namespace, wanted: Collection[str]
 ) -> tuple[list[Servers], list[PeerMake], dict[str, str]]:
-    """Servers and peers that are to be had, and why others are not."""
+    """Return the available servers and peers, and why others are not available."""
     beside = "it was left out (--ours-only)" if options.ours_only else apache()
     if isinstance(beside, str):
         return [OURS], [], dict.fromkeys((APACHE, *PEERS), beside)
@@ -93,7 +93,7 @@ def company(
 
 
 def main() -> int:
-    """Measure what the command line asks for."""
+    """Measure what the command line names."""
     options = arguments()
     try:
         if options.against is not None:
@@ -112,7 +112,7 @@ def main() -> int:
 
 
 def measured(options: argparse.Namespace) -> int:
-    """Measure all but slow brokers, and print what came of it; or list what there is."""
+    """Measure everything except slow brokers and print the results; or list the names."""
     if store.is_asked_for(options.names):
         return store_main(options)
     if spark.is_asked_for(options.names):
@@ -129,7 +129,7 @@ def measured(options: argparse.Namespace) -> int:
 
 
 def store_main(options: argparse.Namespace) -> int:
-    """Measure the store alone: its measures bring their own servers and take the machine for themselves."""
+    """Measure the store by itself, because its measures start their own servers and need the whole machine."""
     chosen = store.chosen(options.names)
     if options.list:
         print("\n".join(f"{row.name:<22} {row.title}" for measure in chosen for row in measure.rows))
@@ -141,7 +141,7 @@ def store_main(options: argparse.Namespace) -> int:
 
 
 def spark_main(options: argparse.Namespace) -> int:
-    """Measure the loops over rows of Spark, all of them: each is nothing without the others."""
+    """Measure all loops over rows of Spark, because each is only compared with the others."""
     if options.list:
         print("\n".join(f"{row.name:<22} {row.title}" for row in spark.ROWS))
         return 0
@@ -149,7 +149,7 @@ def spark_main(options: argparse.Namespace) -> int:
 
 
 def publish(results: Results, options: argparse.Namespace) -> int:
-    """Print what came of a run, and write what is asked for."""
+    """Print the results of a run, and write the files that the command line names."""
     verdicts = results.verdicts()
     print(f"{results.where()}\n\n{render(results)}")
     if verdicts:

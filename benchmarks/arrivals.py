@@ -1,4 +1,4 @@
-"""What has arrived in a topic: counted at the broker, on a connection of its own, beside the client that sends."""
+"""Counts the messages that have arrived in a topic, at the broker, on a connection separate from the sending client."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from benchmarks.task import Task
 
 SETTLED = 0.1
-"""Seconds without an arrival after which no more is expected."""
+"""Seconds without an arrival after which no more messages are expected."""
 WITHIN = 30.0
 _LOOK = 0.01
 
 
 def ends(wire: Wire, topic: str, queues: int) -> list[int]:
-    """The offset at which each queue ends."""
+    """Return the end offset of each queue."""
     asked = [frame(GET_MAX_OFFSET, {"topic": topic, "queueId": queue}) for queue in range(queues)]
     return [int(wire.ask(question)[0]["extFields"]["offset"]) for question in asked]
 
 
 def stored(wire: Wire, topic: str, queues: int) -> int:
-    """Messages in all queues of a topic."""
+    """Return the number of messages in all queues of a topic."""
     return sum(ends(wire, topic, queues))
 
 
 def settled(wire: Wire, topic: str, queues: int) -> int:
-    """The same, once it changes no more."""
+    """Return that number once it no longer changes."""
     count = -1
     while (now := stored(wire, topic, queues)) != count:
         count = now
@@ -41,7 +41,7 @@ def settled(wire: Wire, topic: str, queues: int) -> int:
 
 
 def since(wire: Wire, topic: str, begins: list[int], run: str) -> Iterator[Record]:
-    """Every message that a topic has from these offsets on, queue by queue."""
+    """Return all messages of a topic from these offsets on, queue by queue."""
     for queue, (offset, end) in enumerate(zip(begins, ends(wire, topic, len(begins)), strict=True)):
         while offset < end:
             wire.socket.sendall(pull_frame(f"bench_read_{run}", topic, queue, offset))
@@ -55,12 +55,12 @@ def since(wire: Wire, topic: str, begins: list[int], run: str) -> Iterator[Recor
 
 
 class Arrivals:
-    """How many messages have arrived since this was made.
+    """Counts the messages that have arrived since this was created.
 
     Args:
-        wire: The connection to ask on.
-        topic: Whose messages are counted; nobody else sends to it meanwhile.
-        queues: How many it has.
+        wire: The connection for requests.
+        topic: The topic, to which nobody else sends meanwhile.
+        queues: The number of its queues.
     """
 
     def __init__(self, wire: Wire, topic: str, queues: int) -> None:
@@ -68,14 +68,14 @@ class Arrivals:
         self._before = settled(wire, topic, queues)
 
     def count(self) -> int:
-        """So far."""
+        """Return the number so far."""
         return stored(self._wire, self._topic, self._queues) - self._before
 
     def check(self, sent: int) -> None:
-        """Wait until as many have arrived as were sent.
+        """Wait until as many messages have arrived as were sent.
 
         Raises:
-            BenchmarkError: fewer have arrived in the end, or more.
+            BenchmarkError: fewer or more messages have arrived in the end.
         """
         deadline = time.monotonic() + WITHIN
         while (count := self.count()) < sent and time.monotonic() < deadline:
@@ -86,6 +86,6 @@ class Arrivals:
 
 @contextmanager
 def arrivals(task: Task) -> Iterator[Arrivals]:
-    """Count in the topic of a task."""
+    """Count the messages in the topic of a task."""
     with Wire(task.broker) as wire:
         yield Arrivals(wire, task.topic, task.queues)

@@ -1,7 +1,7 @@
-"""The bars: what each figure has to reach, as a ratio to another figure of the same run wherever machines differ.
+"""The bars: what each figure has to reach, as a ratio to another figure of the same run if machines differ.
 
-Declarations only; `verdicts` compares them with a run. `work` stands on Apache's broker, `servers` compares our
-servers with Apache's, `itself` needs no servers but ours. Peers are clients of other makes in the same run.
+Declarations only; `verdicts` compares them with a run. The table `work` uses Apache's broker, `servers` compares our
+servers with Apache's, and `itself` needs only our servers. Peers are other clients in the same run.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from dataclasses import dataclass
 APACHE = "apache"
 OURS = "ours"
 ALONE = "alone"
-"""In place of the name of servers, where a figure needs none."""
+"""Stands for the name of the servers if a figure needs none."""
 PEERS = ("javascript", "java")
-"""In the order of the columns."""
+"""The kinds of servers, in the order of the columns."""
 SURFACE_ROUNDS = 5
 CONSUMER_ROUNDS = 5
 _PARTS = {"value": "", "cpu": "s", "p99_us": "µs"}
 NAMES = {APACHE: "Apache RocketMQ", "javascript": "JavaScript", "java": "Java"}
-"""For readers."""
+"""Their names for readers."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Where a figure of the run is found.
+    """Where to find a figure of the run.
 
     Attributes:
         row: Its name in the plan.
-        servers: Whose servers it stands on.
+        servers: The servers that it uses.
         part: "value", "cpu" or "server_cpu" of the samples, or the name of a note.
-        unit: Of the part; that of the row for "value".
+        unit: The unit of the part; for "value", that of the row.
     """
 
     row: str
@@ -40,19 +40,19 @@ class Figure:
 
 @dataclass(frozen=True)
 class Bar:
-    """What is asked of a figure.
+    """The bar of a figure.
 
     Attributes:
         table: "work", "servers" or "itself".
-        title: Of its line.
-        figure: Ours.
+        title: The title of its line.
+        figure: Our figure.
         limit: The bar.
         at_least: Whether more is better; otherwise the limit is the most that is allowed.
         over: What the figure is divided by before it is compared; None compares the figure itself.
-        shape: How peers call the same work: their row is `<peer>-<shape>`. Empty where none has it.
-        note: Of the figure, shown beside the verdict.
-        enough: A figure that is as good as this reaches the bar whatever it is divided by.
-        rounds: How many it asks for; the verdict of fewer is a first look.
+        shape: The name of the same work for peers, whose row is `<peer>-<shape>`. Empty if no peer does it.
+        note: A note of the figure that is shown beside the verdict.
+        enough: A figure that is at least as good as this reaches the bar, whatever the ratio is.
+        rounds: The number of rounds that it requires; with fewer, the verdict is a first look.
     """
 
     table: str
@@ -67,7 +67,7 @@ class Bar:
     rounds: int = 0
 
     def peer(self, name: str) -> Figure | None:
-        """The same figure of a peer."""
+        """Return the same figure of a peer."""
         ours = self.figure
         return Figure(f"{name}-{self.shape}", ours.servers, ours.part, ours.unit) if self.shape else None
 
@@ -79,7 +79,7 @@ def _work(
 
 
 def _surface(title: str, row: str, limit: float, over: str, shape: str, part: str = "value") -> Bar:
-    """A way to send, held to the raw loop or to the best peer; of CPU and latency less is better."""
+    """Return the bar of a way to send, beside the raw loop or the best peer. For CPU and latency, less is better."""
     ours, theirs = (Figure(name, APACHE, part, _PARTS[part]) for name in (row, over))
     return Bar("work", title, ours, limit, part == "value", theirs, shape, rounds=SURFACE_ROUNDS)
 
@@ -108,22 +108,22 @@ SURFACE_BARS = (
     _surface("8 threads, to Java's", "threads-8", 1.0, "java-threads-8", "threads-8"),
     _surface("8 threads, p99", "threads-8", 1.0, "java-threads-8", "threads-8", "p99_us"),
 )
-"""Of sending from trio, from threads and from asyncio."""
+"""The bars of sending from trio, from threads and from asyncio."""
 
 
 def _transactions(title: str, row: str) -> tuple[Bar, Bar]:
-    """Ours beside Java's on Apache's broker, and our broker beside Apache's with our client."""
+    """Return the bars of our client beside Java's on Apache's broker, and of our broker beside Apache's."""
     work = _surface(f"transactions, {title}, to Java's", row, 0.8, f"java-{row}", row)
     return work, _servers(f"transactions, {title}, our client", row, 0.4, at_least=True)
 
 
 def _late(title: str, row: str, part: str, limit: float, *, at_least: bool = False) -> Bar:
-    """When our broker delivers what has a time."""
+    """Return the bars of how late our broker delivers timed and delayed messages."""
     return Bar("servers", title, Figure(row, OURS, part, "ms"), limit, at_least)
 
 
 def _closing(what: str, row: str) -> tuple[Bar, Bar]:
-    """What becomes of messages that are in flight when their producer closes."""
+    """Return the bars of messages that are in flight when their producer closes."""
     lost, unanswered = (Figure(row, APACHE, f"{part}_messages", "messages") for part in ("lost", "unanswered"))
     return (
         Bar("work", f"closing, {what}: acknowledged and lost", lost, 0.0, at_least=False),
@@ -150,18 +150,18 @@ PRODUCER_BARS = (
     _late("100,000 timers due at once: the first", "timers-at-once", "first_ms", 0.0, at_least=True),
     _late("100,000 timers due at once: the last", "timers-at-once", "value", 3_000.0),
 )
-"""Of what producers do besides single sends: linger, transactions, traces, closing, and messages with a time."""
+"""The bars of producers besides single sends: linger, transactions, traces, closing, and timed messages."""
 
 
 def _consumer(title: str, row: str, limit: float, over: str, shape: str = "") -> Bar:
-    """A way to consume what waits, held to another way in the same run."""
+    """Return the bar of a way to consume waiting messages, compared with another way in the same run."""
     return Bar(
         "work", title, Figure(row, APACHE), limit, over=Figure(over, APACHE), shape=shape, rounds=CONSUMER_ROUNDS
     )
 
 
 def _on_an_ordinary_core(table: str, title: str, row: str, servers: str, limit: float) -> Bar:
-    """Processor time, divided by how many times as long as an ordinary core this one took just then."""
+    """Return the bar of a CPU time, divided by how much slower than an ordinary core this core was at that moment."""
     return Bar(
         table, title, Figure(row, servers), limit, at_least=False, over=Figure(row, servers, "slower_times", "times")
     )
@@ -172,7 +172,7 @@ FILTER_BARS = (
     _on_an_ordinary_core("store", "passed over by SQL92, µs of one", "store-filter-sql", ALONE, 6.0),
     _on_an_ordinary_core("store", "passed over by its bit map, µs of one", "store-filter-bits", ALONE, 1.0),
 )
-"""Of messages that a reader does not want."""
+"""The bars of messages that a reader does not want."""
 CONSUMER_BARS = (
     _consumer("in order, plain, to the same without order", "consume-orderly", 0.9, "consume"),
     _consumer("in order, async, to the same without order", "consume-orderly-async", 0.9, "consume-async"),
@@ -185,7 +185,7 @@ CONSUMER_BARS = (
     _on_an_ordinary_core("itself", "10,000 held pulls: % of an ordinary core", "held-pulls", OURS, 5.0),
     *FILTER_BARS,
 )
-"""Of consuming what waits in four queues, and of what consumers cost a broker."""
+"""The bars of consuming what waits in four queues, and of the load that consumers put on a broker."""
 
 BARS = (
     *SURFACE_BARS,

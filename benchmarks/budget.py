@@ -1,4 +1,4 @@
-"""How long a measurement may go on, and what it took: time, CPU of this process, CPU of a server."""
+"""The length of a measurement, and what it took: time, CPU of this process, CPU of a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Budget:
     messages: int
 
     def share(self, number: int, of: int) -> Budget:
-        """What falls to one of so many senders that count for themselves, the first being number 0."""
+        """Return the part of one of several senders that count separately; the first is number 0."""
         return Budget(self.seconds, self.messages // of + (number < self.messages % of))
 
 
@@ -31,7 +31,7 @@ class Meter:
     _before: tuple[float, float, float | None] = field(default=(0.0, 0.0, None), repr=False)
 
     def start(self) -> float:
-        """Begin; the time now."""
+        """Begin, and return the time."""
         self._before = time.perf_counter(), time.process_time(), cpu_seconds(self.server_pid)
         return self._before[0]
 
@@ -56,11 +56,11 @@ class Tickets:
         self.given = 0
 
     def take(self, count: int = 1) -> bool:
-        """Whether `count` more may be sent."""
+        """Return whether `count` more may be sent."""
         return self.take_up_to(count) == count
 
     def take_up_to(self, count: int) -> int:
-        """How many of `count` may be sent; 0 when the measurement is over."""
+        """Return how many of `count` may be sent; 0 when the measurement is over."""
         if self._clock() > self.deadline:
             return 0
         count = min(count, self._left)

@@ -1,9 +1,9 @@
-"""Forks inside functions of users that are called in a thread of ours: the child ends where the function returns.
+"""Forks in users' functions that run in a thread of ours: the child process ends when the function returns.
 
-The child has a copy of that thread alone, and would go on with work of its parent: send what the parent sends, too, and
-change what the parent's loop waits for, which both share. So it ends: with status 0, with the status of a SystemExit,
-or with 1 and the traceback of another exception. A function that ends the child itself (`os._exit`, `os.execv`,
-`multiprocessing`) never gets here.
+The child has a copy of only that thread, which would go on with the parent's work: it would send the same messages
+again, and change the set of sockets that the parent's loop watches, because both processes share it. So the child
+ends: with status 0, with the status of a SystemExit, or with 1 and the traceback of another exception. A function that
+ends the child itself (`os._exit`, `os.execv`, `multiprocessing`) never gets here.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _here = threading.local()
 
 
 def mark_as_ours() -> None:
-    """The current thread is one of ours, and has no code of a user's to return to."""
+    """Mark the current thread as one of ours: no code of a user's is below it on the stack."""
     _here.is_ours = True
 
 
 class ChildEnds:
-    """Around the call of a user's function.
+    """A context manager for the call of a user's function, which ends a child that the function has forked.
 
     Args:
-        everywhere: whether no caller of this is in a thread of the user's.
+        everywhere: whether this applies in every thread, because no caller is a thread of the user's.
     """
 
     __slots__ = ("_ends", "_pid")
@@ -45,13 +45,13 @@ class ChildEnds:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End the process, if it is a child that the function has forked."""
+        """End the process if it is a child that the function has forked."""
         if self._ends and os.getpid() != self._pid:
             end_child(error)
 
 
 def end_child(error: BaseException | None) -> NoReturn:
-    """End this process as if its program had ended, without running exit handlers, which are the parent's.
+    """End this process as if its program had ended, but without exit handlers, which belong to the parent.
 
     Args:
         error: what the user's function raised, None if it returned.

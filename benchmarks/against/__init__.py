@@ -1,5 +1,6 @@
-"""Two commits side by side: ``./dev bench --against REV`` says of each figure whether this tree is worse than REV.
+"""Compares two commits: ``./dev bench --against REV`` says for each figure whether this tree is worse than REV.
 
-`trees` brings the other commit, `run` measures both in turn, `interval` is the arithmetic, `comparison` the verdict,
-`servers` and `spark` what has servers or sessions of each tree, `printing` the table, `command` the command line of it.
+`trees` checks out the other commit, `run` measures both in turn, `interval` has the arithmetic, and `comparison` the
+verdict. `servers` and `spark` measure what needs servers or sessions of each tree. `printing` prints the table, and
+`command` reads the command line.
 """

@@ -1,4 +1,4 @@
-"""``./dev bench --against REV [NAME...]``: what the command line asks for, carried out."""
+"""``./dev bench --against REV [NAME...]``: reads the command line and carries it out."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SPARK_ROWS = 300_000
 
 @dataclass(frozen=True)
 class Chosen:
-    """What names ask for. Nobody gets servers or Spark who does not ask for them.
+    """What the command line selects. Servers and Spark are compared only if named.
 
     Attributes:
         clients: Measures that are taken on servers which both trees share.
@@ -47,7 +47,7 @@ class Chosen:
     spark: bool
 
     def rows(self) -> list[Row]:
-        """All that is asked for."""
+        """Return everything that is selected."""
         found = [row for measure in self.clients for row in measure.rows]
         for measure in servers.chosen(self.servers):
             found += measure.rows
@@ -55,10 +55,10 @@ class Chosen:
 
 
 def chosen(names: Sequence[str]) -> Chosen:
-    """What names ask for.
+    """Return what the names select.
 
     Raises:
-        BenchmarkError: one of the names is none, or is nothing that differs from tree to tree.
+        BenchmarkError: a name is unknown, or is that of something that cannot differ between trees.
     """
     of_spark = {spark_plan.NAME, *(row.name for row in spark.SENDING)}
     of_servers = servers.names()
@@ -69,10 +69,10 @@ def chosen(names: Sequence[str]) -> Chosen:
 
 
 def rounds_of(asked: int | None) -> int:
-    """How many are taken.
+    """Return the number of rounds.
 
     Raises:
-        BenchmarkError: fewer than say anything.
+        BenchmarkError: there are too few rounds for any result.
     """
     if asked is None:
         return ROUNDS
@@ -87,10 +87,10 @@ def rounds_of(asked: int | None) -> int:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Compare this tree with the commit, and print what came of it.
+    """Compare this tree with the commit, and print the results.
 
     Raises:
-        BenchmarkError: it cannot be done, with the reason.
+        BenchmarkError: the comparison is not possible; the text says why.
     """
     if options.plot:
         raise BenchmarkError("there is no picture of a comparison: leave --plot out, --json writes every ratio")
@@ -115,7 +115,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def shared_servers(*, ours_only: bool) -> Servers:
-    """Apache's where they are to be had, otherwise ours."""
+    """Return Apache's servers if they are available, otherwise ours."""
     beside = OURS if ours_only else apache()
     if isinstance(beside, str):
         print(f"bench: on our own servers, because {beside}", file=sys.stderr)
@@ -125,7 +125,7 @@ def shared_servers(*, ours_only: bool) -> Servers:
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Take SIGTERM for Ctrl-C, so that what was made is put away."""
+    """Treat SIGTERM like Ctrl-C, so that servers and the other tree are removed."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -138,7 +138,7 @@ def ended_by_sigterm() -> Iterator[None]:
 
 
 def publish(found: Comparison, options: argparse.Namespace) -> int:
-    """Print what came of a run, and write what is asked for."""
+    """Print the results of a run, and write the files that the command line names."""
     print(f"{where()}\n\n{render(found)}")
     if options.json:
         options.json.write_text(json.dumps({"where": where(), **found.to_json()}, indent=1), "utf-8")

@@ -1,4 +1,4 @@
-"""Whether a figure is worse than another commit's: ratios of each round, their median, its interval, the verdict."""
+"""Whether a figure is worse than another commit's: the ratio of each round, their median, its interval, the verdict."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 HERE, THERE = "here", "there"
 """This tree, and the commit that it is compared with."""
 REACHES = 0.98
-"""No worse is what may well be as good: so far the interval has to go at least..."""
+"""The interval of a row must reach this ratio for the verdict *no worse*..."""
 LEAST = 0.95
-"""...and so high the median has to be."""
+"""...and the median must be at least this."""
 NO_WORSE, WORSE, UNCLEAR = "no worse", "worse", "unclear"
-"""Unclear is a low median that noise alone may have made."""
+"""The verdict *unclear* means that the median is low, but noise alone may be the reason."""
 
 Samples = Mapping[tuple[str, str], Sequence["Outcome"]]
-"""By row and side."""
+"""Samples by row and side."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Part:
     """One number of the samples of a row that is compared.
 
     Attributes:
-        name: As `part_of` takes it.
-        title: For readers.
-        unit: Of the number.
-        more_is_better: Otherwise the ratio is turned.
+        name: The name that `part_of` takes.
+        title: Its name in tables.
+        unit: The unit of the number.
+        more_is_better: If false, the ratio is inverted.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Compared:
-    """What came of one part of one row.
+    """The results of one part of one row.
 
     Attributes:
-        row: Its name.
-        here: Of this tree, in each round that has both sides.
-        there: Of the other.
+        row: The name of the row.
+        here: The numbers of this tree, one for each round in which both sides were measured.
+        there: The numbers of the other tree.
     """
 
     row: str
@@ -61,18 +61,18 @@ class Compared:
 
     @property
     def ratios(self) -> list[float]:
-        """Of each round; more is better."""
+        """The ratio of each round, this tree to the other; more is better."""
         pairs = zip(self.here, self.there, strict=True)
         return [here / there if self.part.more_is_better else there / here for here, there in pairs]
 
     @property
     def ratio(self) -> float | None:
-        """Their median."""
+        """The median of the ratios."""
         return median(self.ratios) if self.here else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Of the median; None where there are too few rounds."""
+        """The interval of the median; None if there are too few rounds."""
         return interval(self.ratios) if len(self.here) >= least_count() else None
 
     @property
@@ -85,7 +85,7 @@ class Compared:
         return NO_WORSE if self.ratio >= LEAST else UNCLEAR
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the results as plain values, for JSON."""
         return {
             "row": self.row,
             "part": self.part.name,
@@ -101,7 +101,7 @@ class Compared:
 
 
 def compared(rows: Sequence[Row], samples: Samples) -> Iterator[Compared]:
-    """Every part of every row that was measured on both sides at least once in the same round."""
+    """Return every part of every row that was measured on both sides in at least one round."""
     for row in rows:
         sides = [{each.round: each for each in samples.get((row.name, side), ())} for side in (HERE, THERE)]
         both = [(sides[0][number], sides[1][number]) for number in sorted(sides[0].keys() & sides[1].keys())]
@@ -112,7 +112,7 @@ def compared(rows: Sequence[Row], samples: Samples) -> Iterator[Compared]:
 
 
 def _parts(row: Row, outcomes: Sequence[Outcome]) -> Iterator[Part]:
-    """The figure itself, CPU for it, and memory: whatever of these the samples have."""
+    """Return the parts that the samples have: the figure itself, CPU time, and memory."""
     if not outcomes:
         return
     yield Part("value", row.title, row.unit, row.unit == "/s")

@@ -1,8 +1,9 @@
-"""The interval of a median: order statistics, which ask nothing of how values are spread, nor for chance.
+"""The interval of a median, from order statistics: it assumes no distribution, and uses no random numbers.
 
-Between the k-th least and the k-th greatest of n values lies the median of what they were drawn from, with a
-probability that is binomial. It jumps from k to k; Hettmansperger and Sheather interpolate between two neighbours so
-that the interval has the level that was asked for (Statistics & Probability Letters 4, 1986, 75-79).
+The median of a distribution lies between the k-th smallest and the k-th largest of n samples with a probability that
+follows from the binomial distribution. This probability changes in steps with k. Hettmansperger and Sheather
+interpolate between two neighbouring k, so that the interval has the required level
+(Statistics & Probability Letters 4, 1986, 75-79).
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ LEVEL = 0.90
 
 
 def coverage(count: int, rank: int) -> float:
-    """How probable it is that the median lies between the value of a rank, from 1, and its counterpart from above."""
+    """Return the probability that the median lies between the values of a rank, from 1, from below and from above."""
     return 1.0 - 2.0 * sum(comb(count, below) for below in range(rank)) / 2.0**count
 
 
 def least_count(level: float = LEVEL) -> int:
-    """Fewer values than these have no such interval."""
+    """Return the smallest number of values that has such an interval."""
     count = 1
     while coverage(count, 1) < level:
         count += 1
@@ -27,10 +28,10 @@ def least_count(level: float = LEVEL) -> int:
 
 
 def interval(values: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
-    """Where the median of what the values were drawn from lies.
+    """Return the interval that contains the median of the distribution of the values.
 
     Raises:
-        ValueError: there are too few of them.
+        ValueError: there are too few values.
     """
     count, ordered = len(values), sorted(values)
     if count < least_count(level):

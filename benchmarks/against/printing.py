@@ -1,4 +1,4 @@
-"""The comparison in print: a line for each figure, then what was left out and what the columns mean."""
+"""Prints the comparison: a line for each figure, then what was left out and what the columns mean."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from benchmarks.against.run import Comparison
 
 ROUNDS = 9
-"""Fewer are a first look."""
+"""Fewer rounds are a first look."""
 
 
 def render(found: Comparison) -> str:
-    """The table, and all that is said below it."""
+    """Return the table and the text below it."""
     figures = found.compared()
     head = ("", found.trees[THERE].title, found.trees[HERE].title, "ratio", f"{100 * LEVEL:.0f} % interval", "")
     blocks = [grid(head, [_line(each) for each in figures])] if figures else []
@@ -38,7 +38,7 @@ def _line(each: Compared) -> tuple[str, ...]:
 
 
 def _reasons(found: Comparison) -> Iterator[str]:
-    """Each reason once, with the rows that it leaves out."""
+    """Return each reason once, with the rows that it excludes."""
     rows: dict[str, list[str]] = {}
     for name, why in found.left_out.items():
         rows.setdefault(why, []).append(name)

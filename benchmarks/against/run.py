@@ -1,4 +1,4 @@
-"""The run: every measure once a round on both trees, one right after the other, on the same servers."""
+"""Runs every measure once per round on both trees, one right after the other, on the same servers."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Comparison:
     """All samples of a run.
 
     Attributes:
-        trees: By side.
-        rounds: That were asked for.
-        servers: What both sides stood on, for readers.
-        samples: By row and side.
-        left_out: Rows that one side cannot do, and why.
-        failures: Rounds that a row could not be taken in, and why; neither side of them counts.
+        trees: The tree of each side.
+        rounds: The requested number of rounds.
+        servers: The servers that both sides used, as text for readers.
+        samples: Samples by row and side.
+        left_out: Rows that one side cannot measure, and why.
+        failures: Rounds in which a row could not be measured, and why; they count for neither side.
     """
 
     trees: dict[str, Tree]
@@ -52,11 +52,11 @@ class Comparison:
         self.samples.setdefault((row, side), []).append(replace(outcome, round=number))
 
     def compared(self) -> list[Compared]:
-        """What came of each figure."""
+        """Return the results of each figure."""
         return list(compared(self.rows, self.samples))
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
+        """Return everything as plain values, for JSON."""
         return {
             "commits": {side: tree.commit for side, tree in self.trees.items()},
             "titles": {side: tree.title for side, tree in self.trees.items()},
@@ -70,12 +70,12 @@ class Comparison:
 
 
 def order(number: int, index: int) -> tuple[str, str]:
-    """Which side comes first: the other in the next round, and the other for the next measure."""
+    """Return the sides in order; which one begins alternates from round to round, and from measure to measure."""
     return (HERE, THERE) if (number + index) % 2 else (THERE, HERE)
 
 
 def run(found: Comparison, measures: Sequence[Measure], make: Servers, size: Size) -> None:
-    """Take every figure of both trees in every round."""
+    """Measure every figure of both trees in every round."""
     began = time.monotonic()
     found.servers.append(make.title)
     with make.run() as site:
@@ -87,7 +87,7 @@ def run(found: Comparison, measures: Sequence[Measure], make: Servers, size: Siz
 
 
 class _Rounds:
-    """The rounds on servers that are up."""
+    """Run the rounds on servers that are running."""
 
     def __init__(self, found: Comparison, measures: Sequence[Measure], make: Servers, site: Site, size: Size) -> None:
         self._found = found
@@ -106,7 +106,7 @@ class _Rounds:
         self._progress.end()
 
     def _probe(self, index: int, measure: Measure) -> bool:
-        """Whether both trees can do it; afterwards all its modules are compiled and its files were read once."""
+        """Return whether both trees can do the measure. This also compiles its modules and reads its files once."""
         size = replace(self._ground.size, budget=Budget(PROBE_SECONDS, self._ground.size.budget.messages))
         for side in (HERE, THERE):
             try:
@@ -130,7 +130,7 @@ class _Rounds:
                 self._found.add(row.name, side, middle([each[row.name] for each in outcomes]), number)
 
     def _both(self, number: int, index: int, measure: Measure) -> dict[str, list[Mapping[str, Outcome]]]:
-        """As often as the measure wants, each side once in every turn."""
+        """Take samples as often as the measure requires, one of each side per turn."""
         taken: dict[str, list[Mapping[str, Outcome]]] = {HERE: [], THERE: []}
         for turn in range(measure.turns):
             for side in order(number + turn, index):
@@ -150,10 +150,10 @@ class _Rounds:
 
 
 def middle(outcomes: Sequence[Outcome]) -> Outcome:
-    """The one whose figure is in the middle."""
+    """Return the sample whose figure is the median."""
     return sorted(outcomes, key=lambda each: each.value)[len(outcomes) // 2]
 
 
 def last_line(text: str) -> str:
-    """Of a traceback that is the error."""
+    """Return the line of a traceback that has the error."""
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "it does not say why")

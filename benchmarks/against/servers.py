@@ -1,7 +1,7 @@
-"""The servers of two trees: a new pair of each for every sample, and the same raw loops drive them in turn.
+"""The servers of two trees: the same raw loops drive them in turn, and every sample has new servers of each tree.
 
-Clients stay out of it, so whatever differs is of the servers. Their CPU is the broker's. Starting, idling and stopping
-are taken on further pairs, which are started for that.
+No client is involved, so any difference comes from the servers. CPU time is that of the broker. Starting, idling and
+stopping are measured with servers that are started only for that.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ LIFE = "idle-rss"
 
 
 def measures() -> list[Measure]:
-    """What servers are compared by: raw loops, and their life from start to stop."""
+    """The measures by which servers are compared: raw loops, and their start, idling and stop."""
     wanted = {*LOOPS, LIFE}
     return [each for each in all_measures(wanted) if wanted & {row.name for row in each.rows}]
 
 
 def names() -> set[str]:
-    """Of all rows, and of them together."""
+    """Return the names of all rows, and the name for all of them together."""
     return {NAME} | {row.name for measure in measures() for row in measure.rows}
 
 
 def chosen(wanted: set[str]) -> list[Measure]:
-    """What gives rows that are wanted; everything when `NAME` is among them."""
+    """Return the measures that give the selected rows; all of them if `NAME` is selected."""
     return [each for each in measures() if NAME in wanted or wanted & {row.name for row in each.rows}]
 
 
 def run(found: Comparison, wanted: set[str], size: Size) -> None:
-    """Take what is wanted of both trees in every round.
+    """Measure the selected rows of both trees in every round.
 
     Args:
-        found: Where samples go.
+        found: Gets the samples.
         wanted: Rows, or `NAME` for all of them.
-        size: Of each sample.
+        size: The size of each sample.
     """
     began = time.monotonic()
     found.servers.append(f"{OURS.title} of each tree")
@@ -63,7 +63,7 @@ def run(found: Comparison, wanted: set[str], size: Size) -> None:
     progress = Progress(2 * found.rounds * len(steps))
     for number in range(1, found.rounds + 1):
         for index, measure in enumerate(steps):
-            # New processes for each sample. One can be a tenth faster than the next for all of its life, and who has
+            # Each sample has new processes. One can be 10 % faster than the next for all of its life, and one that has
             # sent more in one loop has more to write to the disk during the next one.
             with _pairs(found, size) as grounds:
                 _take(found, grounds, measure, number, index, progress)
@@ -73,7 +73,7 @@ def run(found: Comparison, wanted: set[str], size: Size) -> None:
 
 @contextmanager
 def _pairs(found: Comparison, size: Size) -> Iterator[dict[str, Ground]]:
-    """A pair of each tree, with topics that are filled, and driven for a while."""
+    """Start the servers of each tree, fill their topics, and warm them up."""
     with ExitStack() as stack:
         grounds = {}
         for side in (HERE, THERE):
@@ -88,7 +88,7 @@ def _pairs(found: Comparison, size: Size) -> Iterator[dict[str, Ground]]:
 def _take(
     found: Comparison, grounds: Mapping[str, Ground], measure: Measure, number: int, index: int, progress: Progress
 ) -> None:
-    """Keep one sample of each side, or why there is none."""
+    """Keep one sample of each side, or the reason why there is none."""
     try:
         taken = _both(found, grounds, measure, number, index, progress)
     except BenchmarkError as error:
@@ -102,7 +102,7 @@ def _take(
 def _both(
     found: Comparison, grounds: Mapping[str, Ground], measure: Measure, number: int, index: int, progress: Progress
 ) -> dict[str, Mapping[str, Outcome]]:
-    """One sample of each side."""
+    """Take one sample of each side."""
     taken = {}
     for side in order(number, index):
         progress.step(number, found.rounds, f"{measure.rows[0].title} ({found.trees[side].title})")
@@ -116,6 +116,6 @@ def _both(
 
 
 def _rest(sites: Iterable[Site]) -> None:
-    """Neither side shall pay for what the other still does."""
+    """Wait until the servers are idle, so that neither side pays for work of the other."""
     for site in sites:
         rest(site)

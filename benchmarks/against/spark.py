@@ -1,4 +1,4 @@
-"""The Spark sink of two trees: a session of each, which take turns on the same servers."""
+"""Compares the Spark sinks of two trees: one session of each, which take turns on the same servers."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 LOOPS = ("df-sink", "rdd-sink")
 OF_SINK = (f"{WORKERS}_MB",)
-"""The sink runs in the workers: what the JVM and the driver take is not of this project."""
+"""The sink runs in the workers; the JVM and the driver do not run code of this project."""
 SENDING = [row for row in ROWS if row.name.removeprefix("spark-") in LOOPS]
 
 
 def run(found: Comparison, rows: int) -> None:
-    """Take both loops of both trees in every round; the first that fails ends it, for the others would fare no better.
+    """Measure both loops of both trees in every round. The first failure ends the run, because others would fail too.
 
     Args:
-        found: Where samples go.
-        rows: Of each loop.
+        found: Gets the samples.
+        rows: The number of rows of each loop.
     """
     began = time.monotonic()
     found.servers.append(f"{OURS.title} (Spark)")

@@ -1,7 +1,7 @@
-"""The trees of two commits: this one where it stands, and the other beside it, in a worktree that goes again.
+"""The trees of two commits: this one in place, and the other in a worktree that is removed at the end.
 
-Both run in the same environment, and the same programs measure both: the folder `benchmarks` of the other tree is
-replaced by that of this one. What its own programs are (the quickstart) stays its own.
+Both run in the same environment and are measured by the same programs: the folder `benchmarks` of the other tree is
+replaced by that of this one. Only programs that are measured themselves (the quickstart) are each tree's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.trouble import BenchmarkError
 PLACE = ROOT / ".cache" / "against"
 PROGRAMS = "benchmarks"
 MEASURED = ("rocketpy", "rocketpy_broker_sim", "examples", PROGRAMS)
-"""What is not committed of these would be measured under the name of a commit."""
+"""Uncommitted changes in these paths would be reported under a commit that does not contain them."""
 _WHERE = "import rocketpy; print(rocketpy.__file__)"
 _SHORT = 10
 
@@ -31,9 +31,9 @@ class Tree:
     """A tree that can be measured.
 
     Attributes:
-        path: Where it stands.
-        title: For readers.
-        commit: In full.
+        path: Its directory.
+        title: Its name for readers.
+        commit: The full hash of its commit.
     """
 
     path: Path
@@ -42,14 +42,14 @@ class Tree:
 
 
 def this_tree(*, dirty: bool = False, root: Path = ROOT) -> Tree:
-    """The one that this program runs from.
+    """Return the tree that this program runs from.
 
     Args:
-        dirty: Whether it may hold changes that no commit has.
-        root: Where it stands.
+        dirty: Whether it may have uncommitted changes.
+        root: Its directory.
 
     Raises:
-        BenchmarkError: it holds such changes, or git knows nothing of it.
+        BenchmarkError: it has uncommitted changes although `dirty` is false, or is not in a git repository.
     """
     commit = commit_of("HEAD", root)
     changes = git("status", "--porcelain", "--", *MEASURED, at=root).splitlines()
@@ -62,10 +62,10 @@ def this_tree(*, dirty: bool = False, root: Path = ROOT) -> Tree:
 
 
 def commit_of(revision: str, root: Path = ROOT) -> str:
-    """The commit that a name stands for.
+    """Return the commit that a name stands for.
 
     Raises:
-        BenchmarkError: none.
+        BenchmarkError: there is no such commit.
     """
     git("rev-parse", "--git-dir", at=root)
     asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
@@ -79,10 +79,10 @@ def commit_of(revision: str, root: Path = ROOT) -> str:
 
 @contextmanager
 def checked_out(revision: str, *, root: Path = ROOT, place: Path = PLACE) -> Iterator[Tree]:
-    """The tree of a commit, ready to be measured; it is gone after the block.
+    """Check out a commit, ready to be measured, and remove it after the block.
 
     Raises:
-        BenchmarkError: there is no such commit, or another run holds the place.
+        BenchmarkError: there is no such commit, or another run is using the directory.
     """
     commit = commit_of(revision, root)
     with _alone(place):
@@ -99,7 +99,7 @@ def checked_out(revision: str, *, root: Path = ROOT, place: Path = PLACE) -> Ite
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
-    """Let nobody else have a tree there: whatever lies there then was left by a run that was killed."""
+    """Lock the directory. Anything in it afterwards was left by a run that was killed."""
     place.mkdir(parents=True, exist_ok=True)
     with (place / "lock").open("a+b") as handle:
         try:
@@ -117,14 +117,14 @@ def _bring_programs(root: Path, path: Path) -> None:
 
 
 def _remove(path: Path, root: Path) -> None:
-    """Whether git still knows of it or not."""
+    """Remove the worktree, whether or not git still knows it."""
     command = ["git", "worktree", "remove", "--force", str(path)]
     subprocess.run(command, cwd=root, env=_env(), capture_output=True, check=False)
     shutil.rmtree(path, ignore_errors=True)
 
 
 def check_imports(tree: Tree) -> None:
-    """Make sure that programs in the tree get the package of the tree, not the one that is installed.
+    """Check that programs in the tree import its own package, not the installed one.
 
     Raises:
         BenchmarkError: they do not.
@@ -139,10 +139,10 @@ def check_imports(tree: Tree) -> None:
 
 
 def git(*arguments: str, at: Path = ROOT) -> str:
-    """What git prints.
+    """Return the output of git.
 
     Raises:
-        BenchmarkError: it fails.
+        BenchmarkError: git fails, or is not installed.
     """
     try:
         done = subprocess.run(["git", *arguments], cwd=at, env=_env(), capture_output=True, text=True, check=False)
@@ -154,5 +154,5 @@ def git(*arguments: str, at: Path = ROOT) -> str:
 
 
 def _env() -> dict[str, str]:
-    """Without what a hook of git sets, which would have git look at another tree."""
+    """Return the environment without the variables that git hooks set, which would make git use another tree."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}

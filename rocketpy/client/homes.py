@@ -1,7 +1,7 @@
 """Which portal a client of the blocking or the asyncio surface runs in.
 
 Clients share the portal of the process, except those with hooks of the user's. Hooks are called for every request, so a
-slow one should delay only its own client; such a client has a portal of its own, which ends with what it holds open.
+slow one should delay only its own client: that client has a portal of its own, which ends once nothing in it is open.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _lock = threading.RLock()
 
 
 def home_of(client: MQClientInstance | None) -> Portal:
-    """The portal for a client, which is started if needed; that of the process if there is no client."""
+    """Return the portal for a client, or that of the process if there is no client. Starts it if needed."""
     if client is None or not client.has_hooks_of_users:
         return portal()
     with _lock:  # two roles that share a client may start at the same time

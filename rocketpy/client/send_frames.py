@@ -1,4 +1,4 @@
-"""The frames of sends: each from a template, or with its fields where hooks want to see them."""
+"""The frames of sends: made from a template, or encoded field by field if there are hooks, which see the fields."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["MAX_TEMPLATES", "SendFrames"]
 
 MAX_TEMPLATES = 4096
-"""Topics, or topics of a broker, of which a producer remembers what their sends have in common."""
+"""The largest number of templates that a producer keeps, and of topics for which it keeps a fast path."""
 
 
 class SendFrames:
-    """Makes the frames of a producer. May be used from any thread: its table is replaced as a whole."""
+    """Makes the frames of a producer. Safe from any thread."""
 
     def __init__(self, config: ProducerConfig, serialize_type: SerializeType) -> None:
         self._config = config
@@ -36,7 +36,7 @@ class SendFrames:
         self._templates: dict[tuple[str, str, int], SendTemplate] = {}
 
     def oneway(self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, connection: RequestConnection) -> bytes:
-        """A request that wants no answer."""
+        """Return the frame of a request without an answer."""
         opaque = connection.next_opaque()
         if connection.hooks:
             return encode_command(self.hooked(outgoing, queue, broker_name, connection, opaque, ONEWAY_FLAG))
@@ -51,7 +51,7 @@ class SendFrames:
         opaque: int,
         flag: int = 0,
     ) -> RemotingCommand:
-        """The request as fields, seen and perhaps signed by the hooks."""
+        """Return the request as fields, after the hooks have seen and perhaps signed it."""
         header = self._header(outgoing, broker_name)
         header.queue_id, header.sys_flag, header.born_timestamp = queue.queue_id, outgoing.sys_flag, wall_ms()
         header.flag, header.properties = outgoing.message.flag, outgoing.properties
@@ -64,7 +64,7 @@ class SendFrames:
     def filled(
         self, outgoing: Outgoing, queue: MessageQueue, broker_name: str, opaque: int, *, oneway: bool = False
     ) -> bytes:
-        """The request from the template of its producer, topic and broker."""
+        """Return the frame, made from the template of its topic, broker and request code."""
         message = outgoing.message
         return self.template(outgoing, broker_name).frame(
             opaque,
@@ -78,7 +78,7 @@ class SendFrames:
         )
 
     def template(self, outgoing: Outgoing, broker_name: str) -> SendTemplate:
-        """What the requests of a topic to a broker have in common."""
+        """Return the template of the requests for a topic to a broker."""
         template = self._templates.get((outgoing.message.topic, broker_name, outgoing.code))
         if template is None or outgoing.has_counts:
             template = self._new_template(outgoing, broker_name)
@@ -111,5 +111,5 @@ class SendFrames:
         )
 
     def retain(self, broker_names: Container[str]) -> None:
-        """Keep no templates for other brokers."""
+        """Drop the templates of all other brokers."""
         self._templates = {key: made for key, made in [*self._templates.items()] if key[1] in broker_names}

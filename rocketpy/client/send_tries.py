@@ -1,6 +1,7 @@
-"""The tries of a send that has no warm way, or whose first try has failed: routes, dials, pauses, other brokers.
+"""The tries of a send that cannot use the fast path, or whose first try has failed.
 
-All of them share the deadline of the send; what follows which failure is said in `retries`. Runs in the trio thread.
+This is where a send waits for a route, a connection or a pause, and where it turns to other brokers. All tries share
+the deadline of the send. `retries` decides what follows a failure. Runs in the trio thread.
 Plays the part of the loop in DefaultMQProducerImpl.sendDefaultImpl.
 """
 
@@ -28,34 +29,34 @@ if TYPE_CHECKING:
 __all__ = ["Sending", "is_go_away"]
 
 _LEAST = 0.001
-"""Seconds that a step has even when the time is up: it fails with an error of its own then."""
+"""Seconds that a step gets even when the time is up, so that it fails with its own error."""
 
 
 def is_go_away(error: BaseException) -> bool:
-    """Whether a broker has asked us to go away: it stored nothing, and another connection to it may be better off."""
+    """Whether a broker has asked us to go away: it stored nothing, and may accept the message over a new connection."""
     return isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY
 
 
 @attrs.define(eq=False)
 class Sending:
-    """One send with what became of its tries so far."""
+    """One send and the outcomes of its tries so far."""
 
     core: SendCore
     outgoing: Outgoing
     kind: SendKind
     choice: Choice | None
     tries: int
-    """How many there may be in all."""
+    """The largest number of tries."""
     deadline: float
     timeout: float
     attempts: list[SendAttempt] = attrs.Factory(list)
     scope: trio.CancelScope | None = None
-    """What ends the steps that have no deadline of their own."""
+    """Ends the steps that have no deadline of their own."""
 
-    # --- what tries came to ------------------------------------------------------------------------------
+    # --- outcomes of tries -------------------------------------------------------------------------------
 
     def failed(self, attempt: Try[RequestConnection], error: RocketMQError) -> Then | None:
-        """Keep what a try over a connection came to; what follows it, None when nothing does."""
+        """Record a failed try over a connection. Returns what follows it, or None if nothing does."""
         self.core.hooks_end(attempt, error)
         self.stay_at(attempt.queue)
         self.note(attempt.queue, attempt.broker_name, attempt.address, error, attempt.started)
@@ -64,17 +65,17 @@ class Sending:
     def note(
         self, queue: MessageQueue, broker_name: str, address: str | None, error: RocketMQError, started: float
     ) -> None:
-        """Keep what a try came to."""
+        """Record a failed try."""
         self.core.meter.note_failed_try(self.outgoing, broker_name)
         self.attempts.append(self.core.failed(queue, broker_name, address, error, started))
 
     def stay_at(self, queue: MessageQueue) -> None:
-        """A selector is asked once: the tries that follow are for the queue that it chose."""
+        """Use this queue for all later tries if it came from a selector, which is asked only once."""
         if self.choice is not None:
             self.choice = lambda _: queue
 
     def then(self, error: RocketMQError) -> Then | None:
-        """What follows the last try, which came to this; None when nothing does."""
+        """Return what follows the last try, which failed with this error; None if nothing does."""
         now = self.core.clock()
         if len(self.attempts) >= self.tries or now >= self.deadline:
             return None
@@ -82,10 +83,10 @@ class Sending:
         return then if then is not None and now + then.pause < self.deadline else None
 
     def outcome(self) -> SendResult:
-        """What to answer when no try is left.
+        """Return the result when no try is left.
 
         Raises:
-            RocketMQError: none of the tries was acknowledged.
+            RocketMQError: no try was acknowledged.
         """
         for attempt in reversed(self.attempts):
             if isinstance(attempt.error, NotStoredOkError):
@@ -93,25 +94,25 @@ class Sending:
         raise self.verdict()
 
     def weak(self, error: NotStoredOkError, broker_name: str) -> SendResult:
-        """The message is stored, if not as safely as asked, and no other try follows."""
+        """Return the result of a message that is stored, though less safely than asked, when no other try follows."""
         self.core.meter.note_unmeasured(self.outgoing, broker_name)
         return error.result
 
     def gave_up(self) -> None:
-        """The send has failed: no other try follows."""
+        """Count the send as failed: no other try follows."""
         self.core.meter.note_failed(self.outgoing, self.attempts[-1].broker_name if self.attempts else "")
 
     def verdict(self) -> RocketMQError:
-        """The error of a send whose tries all failed."""
+        """Return the error of a send whose tries all failed."""
         return verdict(self.outgoing.topic, self.attempts)
 
     # --- further tries -----------------------------------------------------------------------------------
 
     async def recover(self, attempt: Try[RequestConnection], error: RocketMQError) -> SendResult:
-        """What becomes of a send whose first try has failed.
+        """Continue a send whose first try has failed.
 
         Raises:
-            RocketMQError: there is no other try, or none was acknowledged.
+            RocketMQError: no other try is allowed, or none was acknowledged.
         """
         if is_go_away(error):
             try:
@@ -129,13 +130,13 @@ class Sending:
         raise error
 
     async def go_on(self, then: Then | None = None) -> SendResult:
-        """Try until it is acknowledged, or nothing may be tried any more.
+        """Try until the message is acknowledged or no try is left.
 
         Args:
-            then: what follows the try that has failed, None when none was made yet.
+            then: What follows the failed try; None if none was made yet.
 
         Raises:
-            RocketMQError: it was not acknowledged.
+            RocketMQError: the message was not acknowledged.
         """
         try:
             return await self._go_on(then)
@@ -163,14 +164,14 @@ class Sending:
             try:
                 return await self._one_try()
             except RocketMQError as error:
-                if len(self.attempts) == before:  # there is no route: no other try would find one
+                if len(self.attempts) == before:  # there is no route, and another try would not find one
                     raise
                 then = self.then(error)
                 if then is None:
                     raise
 
     async def get_ready(self, then: Then) -> None:
-        """What comes before a try that follows another one."""
+        """Pause, and refresh the route if needed, before another try."""
         await trio.sleep(then.pause)
         if not then.refresh:
             return
@@ -178,10 +179,10 @@ class Sending:
         try:
             await self.core.client.routes.refresh(self.outgoing.topic, timeout=max(_LEAST, budget))
         except RocketMQError:
-            return  # the route that we have may do
+            return  # the old route may still be right
 
     async def route(self) -> TopicPublishInfo:
-        """The queues of the topic, also of one that sending will create."""
+        """Return the queues of the topic, or those of the default topic if sending will create it."""
         core, config = self.core, self.core.config
         return await core.client.routes.ensure(
             self.outgoing.topic,
@@ -215,7 +216,7 @@ class Sending:
             raise
 
     def queue(self, info: TopicPublishInfo) -> MessageQueue:
-        """Where the next try goes."""
+        """Choose the queue of the next try."""
         failed = [each.broker_name for each in self.attempts]
         queue = self.core.choose(self.outgoing, info, self.choice, failed, oneway=self.kind is SendKind.ONEWAY)
         if failed:
@@ -224,14 +225,14 @@ class Sending:
         return queue
 
     def until(self, broker_name: str, started: float) -> float:
-        """When the try that begins now ends."""
+        """Return the deadline of the try that begins now."""
         failed = {broker_name, *(attempt.broker_name for attempt in self.attempts)}
         others = self.core.others(self.outgoing, failed)
         left = self.tries - len(self.attempts)
         return self.core.until(self.kind, started, self.deadline, left, others=others)
 
     async def _move(self, attempt: Try[RequestConnection], until: float, gone: RocketMQError) -> SendResult:
-        """The same try over a fresh connection: the broker has asked us to go away, and stored nothing."""
+        """Repeat a try over a new connection, because the broker has asked us to go away and stored nothing."""
         core = self.core
         core.hooks_end(attempt, gone)
         attempt.connection.on_go_away()
@@ -242,7 +243,7 @@ class Sending:
         return await self._exchange(again, until)
 
     async def _exchange(self, attempt: Try[Connection], until: float) -> SendResult:
-        """Send and wait for the answer. The table of requests ends this, which lets what has arrived be read first."""
+        """Send and wait for the answer. The connection enforces `until`, after reading what has already arrived."""
         try:
             return await self._asked(attempt, until)
         except RocketMQError as error:
@@ -260,7 +261,7 @@ class Sending:
         return self.core.finish(attempt, answer)
 
     def _never_begun(self) -> RocketMQError:
-        """What to tell when there was no try at all."""
+        """Return the error of a send that made no try at all."""
         if self.core.client.routes.publish_info(self.outgoing.topic) is None:
             return self.core.client.routes.too_late(self.outgoing.topic, self.timeout)
         text = f"no broker of {self.outgoing.topic} could be reached within {rounded(self.timeout)} s: nothing was sent"

@@ -1,7 +1,7 @@
-"""What is wrong with a message whose attributes were replaced after it was made. Pure.
+"""Finds what is wrong with a message whose attributes were replaced after it was made. Pure.
 
-Sends do not look at the type of each attribute, which would cost every message. When something else fails because of
-one, `check_types` says which it is.
+Sends do not check the type of each attribute, because every message would pay for that. When a send fails because of a
+wrong type, `check_types` finds the attribute.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ __all__ = ["check_flag", "check_types", "explaining"]
 
 
 def check_types(message: object) -> None:
-    """Refuse a message with a topic, properties or a flag that cannot be sent; do nothing if it is no message.
+    """Refuse a message with a topic, properties or a flag that cannot be sent. Does nothing if this is not a message.
 
     Raises:
-        ConfigError: one of them is not of the type that it must be.
+        ConfigError: one of them has the wrong type.
     """
     if not isinstance(message, Message):
         return
@@ -44,10 +44,10 @@ def check_types(message: object) -> None:
 
 @contextmanager
 def explaining(messages: Iterable[object]) -> Iterator[None]:
-    """If the block fails because of the type of an attribute of one of these messages, say which.
+    """If the block fails because an attribute of one of these messages has the wrong type, say which.
 
     Raises:
-        ConfigError: an attribute is not of the type that it must be.
+        ConfigError: an attribute has the wrong type.
     """
     try:
         yield
@@ -58,10 +58,10 @@ def explaining(messages: Iterable[object]) -> Iterator[None]:
 
 
 def check_flag(flag: object) -> None:
-    """Refuse what cannot be the flag of a message.
+    """Refuse an object that cannot be the flag of a message.
 
     Raises:
-        ConfigError: it is no whole number of 32 bits.
+        ConfigError: it is not a whole number of 32 bits.
     """
     if not isinstance(flag, int) or isinstance(flag, bool) or not -(2**31) <= flag < 2**31:
         raise ConfigError(f"the flag of a message is a whole number from -2**31 to 2**31 - 1, not {flag!r:.100}")

@@ -1,4 +1,4 @@
-"""Messages with values, and what travels instead: copies whose bodies a serializer has made. Pure."""
+"""Messages with values, which are sent as copies whose bodies a serializer has encoded. Pure."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class Values:
         self._by = by
         self._loaded: tuple[Serializer, str] | None = None
         self.own: OwnSerializers = () if isinstance(by, str) else own_serializers(by)
-        """What reads the values of replies, and of messages whose transactions are asked about."""
+        """Serializers that read the values of replies, and of half messages that a broker checks."""
 
     def holds_value(self, given: object) -> bool:
-        """Whether it is a message with a value, and no body yet."""
+        """Whether this is a message with a value and without a body."""
         return isinstance(given, Message) and given.body == b"" and given.has_value
 
     def filled(self, message: M) -> M:
-        """The message itself; of one with a value a copy with that as its body.
+        """Return the message itself, or if it has a value, a copy with the encoded value as its body.
 
         Raises:
-            SerializationError: the value cannot be written.
+            SerializationError: the value cannot be encoded.
         """
         if not self.holds_value(message):
             return message
@@ -57,6 +57,6 @@ class Values:
 
 
 def give_serializers(messages: Iterable[MessageExt], own: OwnSerializers) -> None:
-    """Have messages be read by a user's own serializers too."""
+    """Let messages decode their values with a user's own serializers too."""
     for message in messages:
         message._own = own

@@ -1,6 +1,6 @@
-"""Sends that wait for their turn without a task of their own: what begins them, and what ends them at their deadline.
+"""Waiting for the turn of a sharding key: in a task, or without one, with a deadline either way.
 
-Plays the part of no class of Java's.
+No class of Java's plays this part.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = ["TrioThread", "Waits", "too_late_for", "wait_turn"]
 
 
 class TrioThread:
-    """The thread of the trio loop that runs here, for calls from any other."""
+    """The current thread, which runs a trio loop; other threads can have functions called in it."""
 
     def __init__(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
         self._thread = threading.get_ident()
 
     def call(self, function: Callable[[], object]) -> None:
-        """Call a plain function there: now when this is the thread, else soon.
+        """Call a plain function in that thread: now if this is it, otherwise soon.
 
         Raises:
-            trio.RunFinishedError: its loop has ended.
+            trio.RunFinishedError: the loop has ended.
         """
         if threading.get_ident() == self._thread:
             function()
@@ -44,7 +44,7 @@ class TrioThread:
 
 
 class Waits:
-    """The deadlines of turns that nobody sits and waits for. Lives in the trio thread."""
+    """The deadlines of turns that no task waits for. Lives in the trio thread."""
 
     def __init__(self, order: KeyOrder, timers: Timers) -> None:
         self._order = order
@@ -53,9 +53,9 @@ class Waits:
         self._numbers = itertools.count()
 
     def watch(self, turn: Turn, deadline: float, too_late: Callable[[], object]) -> None:
-        """Give a turn up at its deadline, and call `too_late` then, unless it has come by that time."""
+        """At the deadline, give up a turn that has not come yet, and call `too_late`."""
         heap = self._heap
-        while heap and not heap[0][2].waits:  # its turn has come: nothing shall wait here for as long as it might have
+        while heap and not heap[0][2].waits:  # its turn has come, so it need not stay until its deadline
             heapq.heappop(heap)
         heapq.heappush(heap, (deadline, next(self._numbers), turn, too_late))
         self._alarm.set(deadline)
@@ -70,7 +70,7 @@ class Waits:
 
 
 async def wait_turn(order: KeyOrder, key: Key, deadline: float, timeout: float) -> None:
-    """Queue for the lane of a key, in a task of trio's. When it returns the lane is the caller's, to pass on.
+    """Wait in a trio task for the turn of a key. Afterwards the caller holds the key, and must pass it on.
 
     Raises:
         RequestTimeoutError: the turn did not come in time; nothing was sent.
@@ -93,7 +93,7 @@ async def wait_turn(order: KeyOrder, key: Key, deadline: float, timeout: float) 
 
 
 def too_late_for(key: Key, timeout: float) -> RequestTimeoutError:
-    """What to tell when a turn did not come in time."""
+    """Return the error of a send whose turn did not come in time."""
     return unsent(
         RequestTimeoutError(
             f"the sends to {key[0]} with the sharding key {key[1]!r:.100} before this one did not end within "

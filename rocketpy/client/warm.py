@@ -1,6 +1,6 @@
-"""What nearly all sends have in common: the ways of plain messages to a topic, and answers that say that all went well.
+"""The fast path of sends: the queues of a topic with all that a plain message needs, and answers of plain success.
 
-Looked up or compared once, so that such a send takes as few steps as it can. Pure.
+Nearly all sends take this path, so what they have in common is looked up once and kept. Pure.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["Warm", "Way", "quick_result"]
 
 _SEND_OK = SendStatus.SEND_OK
-"""Looked up once: a member of an enumeration takes longer to find than most else that a send does."""
+"""Looked up once, because finding a member of an enumeration takes longer than most steps of a send."""
 
 
 class Way(NamedTuple):
-    """The way to a queue."""
+    """A queue, with what a send to it needs."""
 
     queue: MessageQueue
     broker_name: str
@@ -35,17 +35,17 @@ class Way(NamedTuple):
 
 
 class Warm(NamedTuple):
-    """What the plain sends to a topic have in common; replaced as a whole."""
+    """What the plain sends to a topic have in common. Immutable: it is replaced as a whole."""
 
     version: int
-    """Of the routes: with another one this is of no use any more."""
+    """The version of the routes; this is out of date once they have another one."""
     ways: tuple[Way, ...]
     counter: Iterator[int]
     several_brokers: bool
 
 
 def quick_result(attempt: Try[Any], found: SendAnswer) -> SendResult:
-    """The result of a plain success, which nearly every answer is."""
+    """Return the result of a plain success, as nearly every answer is."""
     offset_message_id, queue_id, queue_offset, transaction_id, region, trace_on = found
     queue = attempt.queue
     if queue_id != queue.queue_id:
@@ -61,4 +61,4 @@ def quick_result(attempt: Try[Any], found: SendAnswer) -> SendResult:
         trace_on is not False,
         None,
     )
-    return tuple.__new__(SendResult, values)  # the class's own takes twice as long
+    return tuple.__new__(SendResult, values)  # the class's own `__new__` takes twice as long

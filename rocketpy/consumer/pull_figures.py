@@ -1,4 +1,4 @@
-"""The statistics of a pull consumer: a plain record, made on request, in any thread."""
+"""The statistics of a pull consumer: a plain record, made on request in any thread."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ class PullConsumerStatistics:
     """What a pull consumer has done since it started."""
 
     pulls: int
-    """Pulls that a broker has answered, with messages or without."""
+    """Pulls that a broker has answered, with or without messages."""
     failed: int
-    """Pulls that failed. Those that were cancelled are not counted, nor those with an argument that cannot be used."""
+    """Pulls that failed. Cancelled pulls and those with invalid arguments are not counted."""
     pulled: int
-    """Messages pulled, without those that were filtered here."""
+    """Messages pulled, without those that the client filtered out."""
     in_flight: int
-    """Pulls that have begun and not ended, including those that brokers hold."""
+    """Pulls that have begun and not ended, including those that a broker holds until messages arrive."""
     pulled_per_second: float
-    """Messages pulled, over the last minute."""
+    """Messages pulled per second, over the last minute."""
     topics: Mapping[str, TopicRates]
     """Recent figures for each topic that was pulled from."""
     brokers: Mapping[str, BrokerPulls]
-    """What it has from each broker, by name. A pull consumer has no queues of its own, and holds no messages."""
+    """Figures for each broker, by name. A pull consumer has no queues and holds no messages, so those figures are 0."""
 
 
 class PullMeter:
     """Counts the pulls of one consumer. They end in the trio thread; any thread may read.
 
     Args:
-        clock: the time of the consumer's loop, in seconds; for any thread.
+        clock: returns the time of the consumer's loop, in seconds, from any thread.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -52,7 +52,7 @@ class PullMeter:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Around a pull."""
+        """Count a pull as in flight during the block, and as failed if it fails."""
         self._in_flight += 1
         try:
             yield
@@ -63,14 +63,14 @@ class PullMeter:
             self._in_flight -= 1
 
     def note(self, queue: MessageQueue, result: PullResult, began: float) -> None:
-        """Count a pull that a broker has answered, and that began at a time of the clock."""
+        """Count an answered pull, which began at this time of the clock."""
         self._pulls += 1
         if result.messages:
             self._pulled += len(result.messages)
             self._rates.note_pull(queue.topic, queue.broker_name, len(result.messages), self._clock() - began)
 
     def statistics(self) -> PullConsumerStatistics:
-        """The statistics. For any thread."""
+        """Return the statistics. Safe from any thread."""
         topics = self._rates.topics()
         return PullConsumerStatistics(
             pulls=self._pulls,

@@ -1,4 +1,4 @@
-"""The portal: one background trio thread for a process, through which everybody else uses what runs on trio.
+"""The portal: the background trio thread of a process, through which blocking and asyncio code uses the trio core.
 
 `Portal.call` runs an async function there and waits; `post` runs a plain function there soon; `open` enters an async
 context manager there and leaves it later.

@@ -1,7 +1,7 @@
-"""The background trio thread of a process, and how work gets into it.
+"""The background trio thread of a process, and how other threads submit work to it.
 
-Wake-ups are batched: however many threads submit, trio wakes once for all that has gathered. The thread starts on first
-use and ends with the process; a fork leaves it behind, and the child starts one of its own.
+Wake-ups are batched: however many threads submit, trio wakes once for all of their jobs. The thread starts on first use
+and ends with the process. A forked child does not inherit it, and starts its own.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ T = TypeVar("T")
 _START_TIMEOUT = 10.0
 _EXIT_TIMEOUT = 5.0
 _BEFORE_QUEUES = 100
-"""A priority among what multiprocessing does at the end: before its queues close, which callbacks may use."""
+"""The priority of our exit handler in multiprocessing: before it closes its queues, which callbacks may use."""
 
 
 class Portal:
-    """A trio loop in a thread of its own. Get the one of this process from `portal`.
+    """A trio loop in its own thread. Call `portal` for the one of this process.
+
+    Only clients whose loop runs users' code (hooks) make portals of their own.
 
     Args:
-        name: of the thread. Only who must call users' code in such a loop makes one of its own.
+        name: the name of the thread.
     """
 
     def __init__(self, name: str = "rocketpy-portal") -> None:
@@ -63,7 +65,7 @@ class Portal:
         """Start the thread.
 
         Raises:
-            ClientClosedError: it does not run within ten seconds.
+            ClientClosedError: it did not start within ten seconds.
         """
         ready = threading.Event()
         self._thread = threading.Thread(target=lambda: trio.run(self._main, ready), name=self._name, daemon=True)
@@ -84,12 +86,12 @@ class Portal:
 
     @property
     def is_usable(self) -> bool:
-        """Whether its thread runs, in this process."""
+        """Whether its thread is running in this process."""
         return self._pid == os.getpid() and self._thread is not None and self._thread.is_alive()
 
     @property
     def is_here(self) -> bool:
-        """Whether this is its thread: nobody may wait here for anything that it does."""
+        """Whether the caller is in its thread, and so must not wait for anything that it does."""
         return self._thread is not None and self._thread.ident == threading.get_ident()
 
     def check_not_here(self) -> None:
@@ -105,7 +107,7 @@ class Portal:
             )
 
     def close(self) -> None:
-        """Cancel what still runs and wait a moment for the thread to end."""
+        """Cancel what still runs, and wait up to five seconds for the thread to end."""
         self.end_soon()
         if self.is_usable and not self.is_here and self._thread is not None:
             self._thread.join(_EXIT_TIMEOUT)
@@ -118,10 +120,10 @@ class Portal:
     # --- work ------------------------------------------------------------------------------------------
 
     def post(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run a plain function in the trio thread soon; in the order of the posts. It must not raise.
+        """Run a plain function in the trio thread soon, in the order of the calls. It must not raise.
 
         Raises:
-            ClientClosedError: there is no such thread any more.
+            ClientClosedError: the thread has ended, or belongs to the parent of this process.
         """
         self._jobs.append(partial(function, *args, **kwargs) if args or kwargs else function)
         # A thread that is about to wake the loop may be waiting for a lock that this thread holds, if this is a
@@ -136,7 +138,7 @@ class Portal:
             self._awake = True
             tell_loop(self._token, self._drain)
         except BaseException as exc:
-            self._awake = False  # Ctrl-C may strike right here: the next post must wake the loop all the same
+            self._awake = False  # this may be Ctrl-C: the next post must wake the loop all the same
             if isinstance(exc, trio.RunFinishedError):
                 raise ClientClosedError("the background thread of rocketpy has ended with the process") from exc
             tell_loop(self._token, self._drain)  # other threads may have relied on this one to wake the loop
@@ -153,7 +155,7 @@ class Portal:
         return is_telling_loop()
 
     def check_not_waking(self) -> None:
-        """Refuse to wait for threads of the loop if `is_waking`.
+        """Refuse to wait for other threads of the loop if `is_waking`.
 
         Raises:
             ConfigError: the caller is such a finalizer or signal handler.
@@ -166,19 +168,19 @@ class Portal:
             )
 
     def nudge(self) -> None:
-        """For a finalizer or a signal handler that is about to wait: it may have struck before this thread woke us."""
+        """Wake the loop if the caller is a signal handler or finalizer that interrupted this thread before it did."""
         if self.is_waking:
             self.post(_nothing)
 
     def _drain(self) -> None:
-        # Cleared first: whoever appends from here on asks for another wake-up.
+        # Cleared first, so that jobs added from here on cause another wake-up.
         self._awake = False
         jobs = self._jobs
         for _ in range(len(jobs)):
             try:
                 jobs.popleft()()
             except BaseException:
-                # A bug, or what a finalizer of users' raised just here. Everybody else's work goes on.
+                # A bug, or an exception of a user's finalizer that ran here. All other work goes on.
                 logger.exception("a job in the background failed")
 
     def call(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -192,10 +194,10 @@ class Portal:
         return self.wait(Call(lambda: function(*args, **kwargs)))
 
     def wait(self, pending: Pending[T]) -> T:
-        """Have something done in the trio thread and wait until it has ended; what `call` stands on.
+        """Start work in the trio thread and wait until it has ended. `call` is built on this.
 
         Raises:
-            ClientClosedError: the portal ended before that did.
+            ClientClosedError: the portal ended before the work did.
         """
         self.check_not_here()
         done = threading.Lock()
@@ -207,7 +209,7 @@ class Portal:
         except ClientClosedError:
             raise
         except BaseException:
-            # It may have struck before the post was complete; either way nothing is left behind when this returns.
+            # This may have interrupted the post; in any case no work is left behind when this returns.
             self.post(_abandon, pending, done)
             acquire(done)
             raise
@@ -220,11 +222,11 @@ class Portal:
         return opened
 
     def enter(self, opened: Opened[Any]) -> None:
-        """Enter what was made for this portal."""
+        """Enter an `Opened` that was made for this portal."""
         try:
             self.call(opened.enter)
         except BaseException:
-            # Ctrl-C may have struck when it was entered already, and nobody else has it to close it.
+            # After Ctrl-C it may have been entered, and nobody else can close it.
             if self.is_usable:
                 self.post(opened.leave)
             raise
@@ -232,10 +234,10 @@ class Portal:
     # --- in the trio thread -----------------------------------------------------------------------------
 
     def start_soon(self, function: Callable[[], Awaitable[object]]) -> None:
-        """Run an async function in a task of the portal; it should not raise, and hurts nobody else when it does.
+        """Run an async function in a task of the portal. An exception is logged, and other tasks go on.
 
         Raises:
-            ClientClosedError: the process ends, nothing is begun any more.
+            ClientClosedError: the portal is ending, and starts nothing more.
         """
         self._open_nursery().start_soon(_guarded, function)
 
@@ -250,19 +252,19 @@ class Portal:
 
 
 def _nothing() -> None:
-    """A job that only wakes."""
+    """Do nothing: a job that only wakes the loop."""
 
 
 def _abandon(pending: Pending[Any], done: threading.Lock) -> None:
-    """In the trio thread: end what nobody wants any more, and say when it has ended."""
+    """In the trio thread: end work that nobody wants any more, and release the lock when it has ended."""
     if not pending.ended:
         pending.abandon()
-    elif done.locked():  # its end was noticed already, by the very wait that was interrupted
+    elif done.locked():  # the interrupted wait has taken the lock already
         done.release()
 
 
 async def _guarded(function: Callable[[], Awaitable[object]]) -> None:
-    """What ends one task of the portal ends no other one."""
+    """Run a task so that an exception in it does not end other tasks of the portal."""
     try:
         await function()
     except BaseException as exc:
@@ -272,7 +274,7 @@ async def _guarded(function: Callable[[], Awaitable[object]]) -> None:
 
 
 class _Started:
-    """Gives a started function the signature that trio wants."""
+    """Gives a function the signature that `Nursery.start` requires."""
 
     def __init__(self, function: Callable[[trio.TaskStatus[None]], Awaitable[object]]) -> None:
         self._function = function
@@ -285,18 +287,18 @@ class _Started:
 # --- the one of this process ---------------------------------------------------------------------------
 
 _current: Portal | None = None
-_lock = threading.RLock()  # a signal handler may strike within it, and start something too
+_lock = threading.RLock()  # a signal handler may interrupt its holder, and start something too
 _before_end: list[Callable[[], object]] = []
 _ending = False
 
 
 def before_end(function: Callable[[], object]) -> None:
-    """Have a function called when the interpreter ends, while the portal still works."""
+    """Register a function to be called when the interpreter ends, while the portal still works."""
     _before_end.append(function)
 
 
 def portal() -> Portal:
-    """The portal of this process, started when it is not there yet."""
+    """Return the portal of this process, after starting it if necessary."""
     global _current
     with _lock:
         if _current is None or not _current.is_usable:
@@ -308,7 +310,7 @@ def portal() -> Portal:
 
 
 def _close_with_multiprocessing() -> None:
-    """Its children leave with `os._exit` as a rule, which calls nothing of `atexit`; it has a table of its own."""
+    """Register with multiprocessing in its children: they end with `os._exit`, which skips `atexit` handlers."""
     process = sys.modules.get("multiprocessing.process")
     if process is not None and process.parent_process() is not None:
         from multiprocessing.util import Finalize

@@ -1,4 +1,4 @@
-"""An async context manager that a task of the portal holds open, for somebody outside."""
+"""An async context manager that a task of the portal holds open for code outside of it."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ __all__ = ["Opened"]
 T = TypeVar("T")
 
 _END_TIMEOUT = 5.0
-"""Seconds that are waited for a portal that ends already."""
+"""Seconds to wait for a portal that is already ending."""
 
 
 class _BodyFailedError(Exception):
-    """Stands in the portal for what ended a body outside of it.
+    """Raised in the portal in place of the exception that ended a body outside of it.
 
-    That may be anything: a GeneratorExit or a CancelledError means something else to what it passes through there, and
-    a SystemExit would end more than it belongs to.
+    Some exceptions would do harm there. Code in the portal would misunderstand a GeneratorExit or a CancelledError, and
+    a SystemExit would end more than the body.
     """
 
 
 class Opened(Generic[T]):
-    """An async context manager that is entered, held by one task of the portal.
+    """An async context manager that one task of the portal enters, holds open and leaves.
 
     `enter`, `leave`, `cancel` and `wait_left` are for the trio thread, `close` is for all others.
 
     Attributes:
         home: the portal that holds it.
-        value: what entering gave.
+        value: what the context manager returned on entry.
         entered: whether it was entered.
-        ended: set when it is left, or has ended by itself because something in it crashed.
-        on_end: called in the trio thread then.
+        ended: set when it was left, or has ended by itself because something in it crashed.
+        on_end: called in the trio thread at that moment.
     """
 
     value: T
@@ -90,19 +90,19 @@ class Opened(Generic[T]):
                 self.on_end()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Leave it, with the error that the body ended with; returns when it is left.
+        """Leave it, given the error that ended the body if any, and wait until it was left.
 
         Raises:
-            RocketMQError: leaving found another error than that of the body.
+            RocketMQError: leaving raised an error other than that of the body.
         """
         if not self.home.is_usable:
-            return  # after a fork what it held belongs to the parent
+            return  # after a fork, what it holds belongs to the parent
         try:
             self.home.call(self._finish, error)
         except ClientClosedError:
-            self.ended.wait(_END_TIMEOUT)  # its home ends: what it holds is left with it
+            self.ended.wait(_END_TIMEOUT)  # its portal is ending, and leaves all that it holds
         except BaseException:
-            # Ctrl-C may have struck before it began, and whoever closes does so once.
+            # Ctrl-C may have come before leaving began, and callers close only once.
             if self.home.is_usable:
                 self.home.post(self.leave, error)
             raise
@@ -113,25 +113,25 @@ class Opened(Generic[T]):
         await self.wait_left()
 
     def leave(self, error: BaseException | None = None) -> None:
-        """Have it left, with the error that the body ended with; without waiting."""
+        """Start to leave it, given the error that ended the body if any. Does not wait."""
         self._body_failed = error is not None
         self._leave.set()
 
     def give_up(self) -> None:
-        """From any thread: have it closed although it is not entered yet; without waiting."""
-        with suppress(ClientClosedError):  # the process ends, and the portal with it
+        """Abandon entering it, from any thread. Does not wait."""
+        with suppress(ClientClosedError):  # the process is ending, and the portal with it
             self.home.post(self.cancel)
 
     def cancel(self) -> None:
-        """Have it left as one is whose body was cancelled: in order, but without waiting for what may be long."""
+        """Leave it as if its body was cancelled: in order, but without waiting for anything that may take long."""
         self._scope.cancel()
 
     async def wait_left(self) -> None:
-        """Wait until it is left."""
+        """Wait until it was left."""
         await self._left.wait()
 
     def check_outcome(self) -> None:
-        """When it is left: raise what leaving found."""
+        """Raise the error that leaving raised, if any. Only after it was left."""
         outcome, self._outcome = self._outcome, None
         if outcome is not None:
             raise outcome

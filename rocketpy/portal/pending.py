@@ -1,6 +1,6 @@
-"""Work in the portal that somebody outside waits for: a thread behind a lock, or a task of asyncio behind a future.
+"""Work in the portal for which a thread waits with a lock, or an asyncio task with a future.
 
-Who waits, and how, is no concern of what is waited for: it only calls `on_end`.
+The work does not depend on who waits or how: it only calls `on_end`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 class Pending(ABC, Generic[T]):
-    """Something that is done in the portal, once. All but `result` is for the trio thread.
+    """Work that is done once in the portal. All methods but `result` are for the trio thread.
 
     Attributes:
-        begun: whether it was begun, or given up before.
+        begun: whether it was begun, or was given up before it began.
         ended: whether it has ended.
-        on_end: called in the trio thread when it ends; set by whoever waits, before it is begun.
+        on_end: called in the trio thread when it ends; the waiting code sets it before the work is begun.
     """
 
     __slots__ = ("_error", "_value", "begun", "ended", "on_end")
@@ -43,14 +43,14 @@ class Pending(ABC, Generic[T]):
 
     @abstractmethod
     def begin(self, home: Portal) -> None:
-        """Begin. A ClientClosedError is its end; it must not raise anything else."""
+        """Begin. If this raises a ClientClosedError, the work ends with it; nothing else may be raised."""
 
     @abstractmethod
     def cancel(self) -> None:
-        """End it soon; does nothing when it has ended."""
+        """Cause it to end soon. Does nothing if it has ended."""
 
     def start(self, home: Portal) -> None:
-        """Begin, unless it was given up before."""
+        """Begin, unless it was given up."""
         if self.begun:
             return
         self.begun = True
@@ -60,7 +60,7 @@ class Pending(ABC, Generic[T]):
             self.end(None, error)
 
     def abandon(self) -> None:
-        """End it soon, or let it never begin."""
+        """Cause it to end soon, or if it has not begun, end it without beginning."""
         if self.begun:
             self.cancel()
         else:
@@ -68,24 +68,24 @@ class Pending(ABC, Generic[T]):
             self.end(None, ClientClosedError("the call was given up before it began"))
 
     def end(self, value: T | None, error: BaseException | None = None) -> None:
-        """Once: this came of it."""
+        """Record the outcome, and call `on_end`. Called once."""
         self._value = value
         self._error = error
         self.ended = True
         self.on_end()
 
     def result(self) -> T:
-        """What came of it, for whoever waited."""
+        """Return the value, or raise the error, for the code that waited."""
         if self._error is not None:
             try:
                 raise self._error
             finally:
-                self._error = None  # the traceback refers to this frame: no cycle may stay behind
+                self._error = None  # the traceback refers to this frame: leave no cycle
         return self._value  # type: ignore[return-value]  # set, as there was no error
 
 
 class Call(Pending[T]):
-    """An async function, in a task of its own."""
+    """An async function that runs in its own task."""
 
     __slots__ = ("_function", "_scope")
 
@@ -109,7 +109,7 @@ class Call(Pending[T]):
             with self._scope:
                 value = await self._function()
                 error = None
-        except BaseException as exc:  # raised again where it is waited for
+        except BaseException as exc:  # `result` raises it again
             if only_cancelled(exc):
                 raise
             error = exc

@@ -162,7 +162,7 @@ class Batch:
         self.size, self.frame_size = size, frame_size
         return len(entries) - before
 
-    # --- there -------------------------------------------------------------------------------------------
+    # --- encoding ----------------------------------------------------------------------------------------
 
     def outgoing(self, take_ids: Callable[[int], list[str]]) -> Outgoing | None:
         """The frame, without messages whose senders have given up; None if no message is left.
@@ -212,7 +212,7 @@ class Batch:
         made.entries, made.ids = self.entries[part], self.ids[part]
         return made
 
-    # --- and back ----------------------------------------------------------------------------------------
+    # --- outcomes ----------------------------------------------------------------------------------------
 
     def is_refused(self, outcome: Outcome) -> bool:
         """Whether a broker has refused a message of the batch as illegal, and the batch has more than one."""

@@ -1,8 +1,7 @@
-"""The frames of one `send_many` that are on their way: what flies, what waits for its queue, what has failed.
+"""The frames of one `send_many`: which are in flight, which wait for their queue, and which have failed.
 
-Lives in the trio thread and is told of answers there; nothing here belongs to a surface. Frames with a queue of their
-own follow each other in it, one in flight at a time, all others fly together. What bounds their number is asked by
-whoever hands them over.
+Runs in the trio thread, and serves all three surfaces. Frames with a queue are sent to it in order, one at a time; all
+others may be in flight together. The code that submits frames bounds their number.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ if TYPE_CHECKING:
 __all__ = ["Flight"]
 
 _SMALL = 65_536
-"""Bytes of bodies that a frame may have in any case: smaller ones would cost more than they spare."""
+"""Bytes of bodies that frames may always have, because smaller frames would cost more than they save."""
 
 _UNSENDABLE = (ConfigError, LocalProtocolError, AttributeError, TypeError, ValueError)
-"""What encoding raises of a message that may not be sent; the last three where somebody put in what does not belong."""
+"""What encoding raises for a message that cannot be sent; the last three for objects of wrong types."""
 
 
 @attrs.define(eq=False)
@@ -49,27 +48,27 @@ class _Flying:
     give_up: Callable[[], None] | None = None
 
     def __call__(self, outcome: SendResult | BaseException) -> None:
-        self.give_up = None  # it refers to us: nothing that has ended shall wait for the collector
+        self.give_up = None  # breaks a cycle, so that this is freed without the garbage collector
         self.flight.landed(self, outcome)
 
 
 class Flight:
-    """Sends frames, tells how they went.
+    """Sends frames, and keeps count of their outcomes.
 
     Args:
         producer: sends them.
         timeout: seconds for each frame.
         largest: bytes of bodies that a frame should have at most.
-        goes_on: whether the others are sent when one has failed.
+        goes_on: whether other frames are sent after one has failed.
 
     Attributes:
-        failures: what has failed, for whoever hands frames over to take; safe from any thread.
-        stopped: whether nothing is sent any more.
-        sent: messages that are acknowledged.
-        frames: frames that are acknowledged.
-        size: bytes of the bodies that are acknowledged.
+        failures: the errors of failed frames, for the submitting code to take; safe from any thread.
+        stopped: whether no more frames are sent.
+        sent: the number of acknowledged messages.
+        frames: the number of acknowledged frames.
+        size: bytes of the bodies of acknowledged messages.
         largest: bytes of bodies that a frame should have at most.
-        ended: messages of frames that have ended, well or badly.
+        ended: the number of messages with an outcome, good or bad.
         ended_size: bytes of their bodies.
     """
 
@@ -89,10 +88,10 @@ class Flight:
         self._pumping = False
         self._changed = trio.Event()
 
-    # --- what goes out -----------------------------------------------------------------------------------
+    # --- sending -----------------------------------------------------------------------------------------
 
     def submit(self, frame: Frame) -> None:
-        """Send a frame, or have it wait for the one before it in its queue. In the trio thread."""
+        """Send a frame, or keep it until the frame before it in its queue has ended. In the trio thread."""
         self._submitted += len(frame)
         if self.stopped:
             self._end(frame)
@@ -107,7 +106,7 @@ class Flight:
         self._pump()
 
     def _pump(self) -> None:
-        """Send what is ready. A loop, for a send may fail at once and make the next one ready."""
+        """Send what is ready. This is a loop because a send may fail at once and make the next frame ready."""
         if self._pumping:
             return
         self._pumping = True
@@ -119,7 +118,7 @@ class Flight:
 
     def _launch(self, frame: Frame) -> None:
         if frame.outgoing is None:
-            raise AssertionError("a frame is encoded before it is handed over")
+            raise AssertionError("a frame is encoded before it is submitted")
         flying = _Flying(self, frame)
         self._flying.add(flying)
         try:
@@ -136,10 +135,10 @@ class Flight:
         else:
             flying.give_up = give_up if flying in self._flying else None
 
-    # --- what comes back ---------------------------------------------------------------------------------
+    # --- outcomes ----------------------------------------------------------------------------------------
 
     def landed(self, flying: _Flying, outcome: SendResult | BaseException) -> None:
-        """A frame has its answer."""
+        """Take the outcome of a frame, and send what may follow it."""
         self._flying.discard(flying)
         frame = flying.frame
         again: list[Frame] = []
@@ -156,22 +155,23 @@ class Flight:
         self._pump()
 
     def _parted(self, frame: Frame) -> list[Frame]:
-        """What to send in the place of a frame that was refused for what it holds: a message is at fault, or all.
+        """Return frames to send in place of one that the broker refused for its content.
 
-        Down to single messages, so that the others do not suffer for one. That frames were too large for the broker
-        may be as well: those to come are made smaller, which costs little where it was a message.
+        Refused frames are split in halves, down to single messages, so that one bad message does not fail the others.
+        The frame may also have been too large for the broker. So later frames are made smaller, which costs little if
+        the reason was a message.
         """
         if frame.size > _SMALL:
             self.largest = min(self.largest, max(_SMALL, frame.size // 2))
         parts = [part for half in frame.halves() for part in self.encoded(half)]
-        # A message that was changed meanwhile may not be sent any more.
+        # Messages that were changed meanwhile may have become unsendable.
         self.ended += len(frame) - sum(map(len, parts))
         self.ended_size += frame.size - sum(part.size for part in parts)
         self._changed.set()
         return parts
 
     def _follow(self, queue: MessageQueue | None, again: list[Frame]) -> None:
-        """What is to be sent now that a frame has its answer: parts of it, then the next one of its queue."""
+        """Make ready what follows a frame that has ended: its parts, then the next frame of its queue."""
         if queue is None:
             self._ready.extend(again)
         elif queue in self._lanes:
@@ -183,7 +183,7 @@ class Flight:
                 del self._lanes[queue]
 
     def encoded(self, frame: Frame) -> Iterator[Frame]:
-        """The frame in its encoded form. Of a message that cannot be sent at all the others are freed. Any thread."""
+        """Encode a frame, and split it to separate messages that cannot be sent from the others. Any thread."""
         stack = [frame]
         while stack:
             part = stack.pop()
@@ -198,11 +198,11 @@ class Flight:
                 yield part
 
     def refused(self, frame: Frame, error: BaseException) -> None:
-        """A frame cannot be sent at all. Any thread."""
+        """Record that a frame cannot be sent at all. Any thread."""
         self.failures.append(_failure(frame, error, self.sent))
 
     def fail(self, frame: Frame, error: BaseException) -> None:
-        """A frame was sent and not acknowledged."""
+        """Record that a frame was sent and not acknowledged."""
         self.failures.append(_failure(frame, error, self.sent))
         self._end(frame)
         if not self._goes_on or isinstance(error, ClientClosedError):
@@ -211,7 +211,7 @@ class Flight:
     # --- the end -----------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Send nothing any more; what flies may land."""
+        """Send no more frames; those in flight go on."""
         self.stopped = True
         waiting = [*self._ready, *(frame for lane in self._lanes.values() for frame in lane)]
         self._ready.clear()
@@ -220,45 +220,45 @@ class Flight:
             self._end(frame)
 
     def abort(self) -> None:
-        """Give everything up."""
+        """Send no more frames, and give up those in flight."""
         self.stop()
         for flying in list(self._flying):
             if flying.give_up is not None:
                 flying.give_up()
 
     def _end(self, frame: Frame) -> None:
-        """It takes no room any more."""
+        """Count a frame as ended."""
         self.ended += len(frame)
         self.ended_size += frame.size
         self._changed.set()
 
     async def wait_ended(self) -> None:
-        """Wait until everything that was handed over has ended."""
+        """Wait until all submitted frames have ended."""
         await trio.lowlevel.checkpoint()
         while self.ended < self._submitted:
             await self._wait_change()
 
     async def wait_eased(self, ended: int, ended_size: int) -> None:
-        """Wait until so much has ended, or nothing is sent any more."""
+        """Wait until this many messages and bytes have ended, or no more frames are sent."""
         await trio.lowlevel.checkpoint()
         while not self.stopped and (self.ended < ended or self.ended_size < ended_size):
             await self._wait_change()
 
     async def _wait_change(self) -> None:
-        if self._changed.is_set():  # or somebody waits for it already
+        if self._changed.is_set():  # otherwise another task waits for this event already
             self._changed = trio.Event()
         await self._changed.wait()
 
 
 def _is_for_content(error: BaseException) -> bool:
-    """Whether a broker refused what the frame holds."""
+    """Whether a broker refused the content of the frame."""
     return isinstance(error, MessageIllegalError) or isinstance(error.__cause__, MessageIllegalError)
 
 
 def _failure(frame: Frame, cause: BaseException, sent: int) -> SendManyError:
     first, last = frame.positions[0], frame.positions[-1]
     keys = _keys(frame.messages[0])
-    # What a hook or an iterable of the user's raises may say nothing by itself.
+    # The error of a user's hook or iterable may have no text of its own.
     reason = str(cause) if isinstance(cause, RocketMQError) else repr(cause)
     error = SendManyError(reason, first=first, last=last, count=len(frame), keys=keys, sent=sent)
     error.__cause__ = cause
@@ -266,6 +266,6 @@ def _failure(frame: Frame, cause: BaseException, sent: int) -> SendManyError:
 
 
 def _keys(message: object) -> tuple[str, ...]:
-    """Those of a message, as far as it has any: whatever somebody has put there is no reason for another error."""
+    """Return the keys of a message. An attribute of a wrong type means no keys, rather than another error."""
     text: object = message.properties.get(PropertyName.KEYS) if is_sound(message) else None
     return split_keys(text) if isinstance(text, str) else ()

@@ -1,7 +1,8 @@
-"""Which messages of `send_many` travel together: frames by topic, by wait_store_ok, and by queue of the sharding key.
+"""Which messages of `send_many` share a frame: those with the same queue, or the same topic and wait_store_ok.
 
-Pure: messages and positions go in, full frames come out. Messages that cannot travel with others (delayed ones,
-replies, those to a retry topic, what is no message at all) are frames of one. Plays the part of ProduceAccumulator's
+Pure: takes messages and positions, and returns full frames. A message with a sharding key goes by the queue of its key.
+Messages that cannot be sent with others (delayed ones, replies, those to a retry topic), and objects that are not
+messages, get frames of their own. Plays the part of ProduceAccumulator's
 aggregation.
 """
 
@@ -30,35 +31,35 @@ _ALONE: Final = frozenset(
 )
 _SHARDING_KEY: Final = PropertyName.SHARDING_KEY
 _SPECIAL: Final = _ALONE | {_SHARDING_KEY}
-"""A message with none of these goes with any other of its topic."""
+"""A message with none of these properties can share a frame with others of its topic and wait_store_ok."""
 
 _Key: TypeAlias = MessageQueue | tuple[str, str | None]
-"""What the messages of a frame have in common: the queue, or topic and wait_store_ok."""
+"""What the messages of a frame have in common: the queue; or topic and wait_store_ok."""
 
 _MAX_OPEN: Final = 4096
-"""Messages that may wait for their frames to fill. Beyond it the oldest frame goes as it is."""
+"""Messages that may wait for their frames to fill. Beyond this, the oldest frame is sent as it is."""
 
 
 @attrs.define(eq=False)
 class Frame:
-    """Messages that travel together."""
+    """Messages that are sent together."""
 
     messages: Sequence[Message]
     positions: Sequence[int]
-    """Where they stood in what was given, from 0."""
+    """Their positions among the messages given to `send_many`, from 0."""
     queue: MessageQueue | None
-    """Where they go, when they have sharding keys: in order, then."""
+    """The queue of their sharding keys, to which they are sent in order; None if they have none."""
     size: int
     """Bytes of the bodies."""
     outgoing: Outgoing | None = None
-    """Their encoded form, once they have one."""
+    """The encoded request, once there is one."""
 
     def __len__(self) -> int:
-        """How many messages."""
+        """The number of messages."""
         return len(self.messages)
 
     def halves(self) -> tuple[Frame, Frame]:
-        """Two frames in its place."""
+        """Return two frames with the halves of the messages."""
         middle = len(self.messages) // 2
         front, back = self.messages[:middle], self.messages[middle:]
         size = sum(map(_body_size, front))
@@ -70,7 +71,7 @@ class Frame:
 
 @attrs.define(eq=False)
 class _Open:
-    """A frame that fills."""
+    """A frame that is being filled."""
 
     wait: str | None
     messages: list[Message] = attrs.Factory(list)
@@ -82,12 +83,12 @@ class Former:
     """Puts messages into frames.
 
     Args:
-        count: messages that a frame may have.
-        size: bytes of bodies that a frame may have; a larger message goes alone.
-        open_size: bytes of bodies that may wait for their frames to fill.
+        count: the largest number of messages in a frame.
+        size: the largest number of bytes of bodies in a frame; a larger message is sent alone.
+        open_size: the largest number of bytes of bodies that may wait for their frames to fill.
 
     Attributes:
-        size: may be changed for the frames to come.
+        size: may be changed for later frames.
     """
 
     def __init__(self, count: int, size: int, open_size: int) -> None:
@@ -99,7 +100,7 @@ class Former:
         self._waiting_size = 0
 
     def whole(self, messages: Sequence[Message], first: int) -> Frame | None:
-        """All of them as one frame, when they are alike and nothing about them is special, as is usual."""
+        """Return all messages as one frame if they are alike, fit, and have no special properties; otherwise None."""
         head = messages[0]
         if not is_sound(head) or is_retry_topic(head.topic):
             return None
@@ -117,12 +118,12 @@ class Former:
         return Frame(messages, range(first, first + len(messages)), None, size)
 
     def add(self, message: Any, position: int, queue: MessageQueue | None) -> Sequence[Frame]:
-        """Put a message into its frame; gives the frames that may go now, in the order of their messages.
+        """Put a message into its frame. Returns the frames that can be sent now, in order.
 
         Args:
-            message: whatever was given; a queue was found for it only where it is sound.
-            position: its place in what was given.
-            queue: that of its sharding key. One that has a key and no queue is alone with that.
+            message: what the user gave, which may not be a message.
+            position: its position among what the user gave.
+            queue: that of its sharding key. A message with a key but without a queue is sent alone.
         """
         if queue is None and (not is_sound(message) or _SHARDING_KEY in message.properties):
             return self._alone(message, position, queue)
@@ -148,7 +149,7 @@ class Former:
         return before
 
     def _alone(self, message: Any, position: int, queue: MessageQueue | None) -> Sequence[Frame]:
-        """A message that cannot travel with others, behind those of its queue."""
+        """Return the frame of a message that is sent alone, after the open frame of its queue."""
         before = [self._close(queue)] if queue in self._open else []
         return [*before, Frame([message], [position], queue, _body_size(message))]
 
@@ -156,14 +157,14 @@ class Former:
         return self._waiting >= _MAX_OPEN or self._waiting_size > self._open_size
 
     def _closed(self, key: _Key) -> Iterator[Frame]:
-        """That frame when it is full, and the oldest ones while too much waits."""
+        """Close this frame if it is full, and the oldest frames as long as too much waits."""
         if len(self._open[key].messages) >= self._count:
             yield self._close(key)
         while self._is_too_much():
             yield self._close(next(iter(self._open)))
 
     def rest(self) -> Iterator[Frame]:
-        """The frames that are not full."""
+        """Close and return the frames that are not full."""
         for key in list(self._open):
             yield self._close(key)
 
@@ -176,7 +177,7 @@ class Former:
 
 
 def is_sound(message: object) -> TypeGuard[Message]:
-    """Whether it is a message whose topic and properties may be looked at; any other is refused when it is encoded."""
+    """Whether this is a message with a usable topic and properties; anything else is refused when it is encoded."""
     if not isinstance(message, Message):
         return False
     topic: object = message.topic
@@ -185,6 +186,6 @@ def is_sound(message: object) -> TypeGuard[Message]:
 
 
 def _body_size(message: object) -> int:
-    """Bytes of its body; none where somebody put something else there, which is refused when it is encoded."""
+    """The size of the body in bytes; 0 if it is something else, which is refused when it is encoded."""
     body = getattr(message, "body", None)
     return len(body) if isinstance(body, bytes) else 0

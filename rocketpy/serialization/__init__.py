@@ -1,7 +1,7 @@
 """Turns values into the bodies of messages and back: the formats binary, string, json and msgpack. Pure.
 
-A message's body is always bytes; these are for those who would rather hand over a value, such as a dict, or a row of a
-Spark DataFrame. None of it knows messages, and nothing here unpickles.
+A message's body is always bytes. These formats let users send a value instead, such as a dict or a row of a Spark
+DataFrame. Nothing here depends on messages, and nothing unpickles.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HOMES = {
     "MsgpackSerializer": "msgpack_bytes",
     "StringSerializer": "single",
 }
-"""What loads on first use."""
+"""The modules of the names that are loaded on first use."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""Bounds on what is built from bytes that came from elsewhere: how deep, and how many members.
+"""Bounds on values built from untrusted bytes: how deep they are nested, and how many members they have.
 
-A byte of input can make sixty of memory (an empty list a byte in msgpack), and deep nesting breaks whoever walks the
-result later. So both are bounded before a value is given out.
+One byte of input can take sixty bytes of memory (an empty list is one byte in msgpack), and deep nesting breaks code
+that walks the value later. So both are checked before a value is returned.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from rocketpy.errors import SerializationError
 __all__ = ["MAX_MEMBERS", "check_depth", "too_deep", "too_many"]
 
 MAX_MEMBERS = 1_000_000
-"""Members of all lists and objects of one value together."""
+"""Members of one value, counted over all of its lists and objects."""
 
 
 def check_depth(value: object, limit: int) -> None:
-    """Refuse a value whose lists and objects stand deeper in one another than `limit`.
+    """Refuse a value whose lists and objects are nested deeper than `limit`.
 
     Raises:
-        SerializationError: it is deeper.
+        SerializationError: the value is nested deeper.
     """
     holders = [value] if type(value) in _HOLDERS else []
     depth = 0

@@ -1,7 +1,7 @@
-"""The property with the content type of a body, by which a reader finds the serializer. Pure.
+"""The property with the content type of a body, which tells readers what serializer to use. Pure.
 
-The property has the name that Spring's messages use. Content types are those of MIME: case and parameters make no
-difference, unless a serializer of the user's own has exactly the same text.
+The property has the name that Spring's messages use. Content types are MIME types. A serializer of the user's own with
+exactly the same text comes first; otherwise case and parameters do not matter, except for the charset of text/plain.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rocketpy.serialization.serializer import Serializer
 __all__ = ["CONTENT_TYPE", "OwnSerializers", "content_type_of", "decoded", "encoded", "own_serializers"]
 
 CONTENT_TYPE: Final = "contentType"
-"""The property."""
+"""The name of the property."""
 
 OwnSerializers: TypeAlias = tuple[Serializer, ...]
 """Serializers of the user's own, each with a content type."""
@@ -39,12 +39,12 @@ def content_type_of(by: Serializer) -> str:
     """The content type that a serializer writes.
 
     Raises:
-        ConfigError: it has none, or one that no property can hold.
+        ConfigError: it has none, or one that a property cannot hold.
     """
     found: object = getattr(by, "content_type", None)
     if not isinstance(found, str) or not found.isprintable() or not found.strip() or len(found) > _LONGEST:
         raise ConfigError(
-            f"the serializer {by.name!r:.100} needs a content_type, by which readers of a message know how its "
+            f"the serializer {by.name!r:.100} needs a content_type, which tells readers of a message how its "
             f"body is written: a text such as 'application/x-protobuf', not {found!r:.100}"
         )
     return found
@@ -54,7 +54,7 @@ def own_serializers(value: Any) -> OwnSerializers:
     """Serializers of the user's own, from one or an iterable of them.
 
     Raises:
-        ConfigError: one of them is none, or has no content type.
+        ConfigError: one of them is not a serializer, or has no content type.
     """
     if isinstance(value, Serializer | str | bytes) or not isinstance(value, Iterable):
         value = (value,)
@@ -78,7 +78,7 @@ def encoded(value: object, by: Serializer) -> bytes:
         raise SerializationError(f"the serializer {by.name!r} failed to write the value: {_said(exc)}") from exc
     if not isinstance(body, bytes | bytearray) or not body:
         found = "no bytes" if isinstance(body, bytes | bytearray) else f"an object of type {type(body).__name__}"
-        raise SerializationError(f"the serializer {by.name!r} made {found} of the value: a body is bytes, at least one")
+        raise SerializationError(f"the serializer {by.name!r} returned {found}: a body is bytes, at least one")
     return bytes(body)
 
 
@@ -126,7 +126,7 @@ def _reader(content_type: str, own: OwnSerializers) -> Serializer | None:
 
 
 def _split(content_type: str) -> tuple[str, dict[str, str]]:
-    """Type and subtype, and the parameters; in lower case."""
+    """Return the type with its subtype, and the parameters; all in lower case."""
     plain, *rest = content_type.lower().split(";", 8)
     pairs = (each.partition("=") for each in rest)
     return plain.strip(), {name.strip(): value.strip().strip('"') for name, _, value in pairs}

@@ -1,9 +1,9 @@
 """JSON in UTF-8, without spaces, which any language reads.
 
-What JSON has no type for is written as text: bytes in base64, Decimal digit by digit (a reader that takes numbers for
-doubles would lose some), dates and moments in ISO 8601 as they are (without an offset where they have no zone),
-durations in ISO 8601, and NaN and the infinities by their names, since JSON has no numbers for them. Reading gives
-back what stands there: dicts, lists, text, numbers, booleans, None.
+Values without a JSON type are written as text: bytes in base64; Decimal digit by digit, because readers that use
+doubles would lose digits; dates, times and durations in ISO 8601, without an offset if they have no time zone; and NaN
+and the infinities by name. Decoding does not reverse this: it returns only dicts, lists, text, numbers, booleans and
+None.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["JsonSerializer"]
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 _TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-"""A text, also one without an end: otherwise every quote of a hostile body would be followed to the end in vain."""
+"""A JSON string, even if unterminated. Otherwise each quote of a hostile body could cause a scan to its end."""
 
 
 @attrs.frozen
@@ -36,8 +36,8 @@ class JsonSerializer:
     """Values as JSON.
 
     Attributes:
-        max_depth: How deep lists and objects may stand in one another, written or read.
-        max_members: How many members all lists and objects of a value that is read may have together.
+        max_depth: How deep lists and objects may be nested, when encoding and decoding.
+        max_members: How many members a decoded value may have, counted over all of its lists and objects.
     """
 
     name: str = attrs.field(default="json", init=False)
@@ -49,7 +49,7 @@ class JsonSerializer:
         """Return the JSON of a value.
 
         Raises:
-            SerializationError: something inside has a type that cannot be written, or it is nested too deep.
+            SerializationError: something inside has a type that cannot be written, or the value is nested too deep.
         """
         try:
             if not (type(value) is dict and _SAME.issuperset(map(type, value.values())) and _names(value)):
@@ -57,11 +57,11 @@ class JsonSerializer:
             return _encode(value).encode()
         except SerializationError:
             raise
-        except ValueError:  # a NaN, half a surrogate pair, or a number of thousands of digits
+        except ValueError:  # a NaN or infinity, half a surrogate pair, or a number with thousands of digits
             return self._encode_with_care(value)
 
     def _encode_with_care(self, value: object) -> bytes:
-        """Encode a value with numbers that JSON has not; or say what cannot be written."""
+        """Encode a value with numbers that JSON lacks, or say what cannot be written."""
         value = plain(value, _FINITE_LEAVES, max_depth=self.max_depth)
         try:
             return _encode(value).encode()
@@ -74,7 +74,7 @@ class JsonSerializer:
         """Return the value of a JSON text.
 
         Raises:
-            SerializationError: the bytes are not JSON in UTF-8, or pass the bounds.
+            SerializationError: the bytes are not JSON in UTF-8, or exceed the bounds.
         """
         try:
             text = str(body, "utf-8")
@@ -97,8 +97,9 @@ class JsonSerializer:
         return value
 
     def _check_members(self, text: str) -> None:
-        """Count members as msgpack does, an empty list or object for one, by what stands outside of texts: a list of
-        some has a comma fewer than members, and a bracket for that one.
+        """Count members as for msgpack, where an empty list or object counts as one.
+
+        Outside of strings, that is the number of commas and opening brackets: n members take n-1 commas and a bracket.
         """
         if sum(map(_TEXT.sub("", text).count, ",[{")) > self.max_members:
             raise too_many(self.max_members)
@@ -109,7 +110,7 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _check_surrogates(value: object) -> None:
-    """Escapes can name half a surrogate pair, which would fail whoever writes the text later."""
+    """Refuse escapes of half a surrogate pair, because code that encodes the text later would fail."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -1,8 +1,8 @@
-"""msgpack: the types of JSON and bytes, smaller and quicker to read, in many languages.
+"""msgpack: the types of JSON, and bytes. Smaller and faster to read than JSON, and known in many languages.
 
-Moments with a zone are written as msgpack's own timestamp and come back as aware datetimes in UTC. What msgpack has no
-type for is written as text, as the json format does it: Decimal, dates, moments without a zone, durations. Keys are
-always text. Extensions of msgpack other than its timestamp are refused when read: nobody here could say what they mean.
+Datetimes with a time zone are written as msgpack's own timestamp and decoded as aware datetimes in UTC. Other values
+without a msgpack type are written as text, as in the json format: Decimal, dates, datetimes without a zone, durations.
+Keys are always text. Decoding refuses all extensions of msgpack other than its timestamp.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class MsgpackSerializer:
     """Values as msgpack.
 
     Attributes:
-        max_depth: How deep lists and objects may stand in one another, written or read.
-        max_members: How many members all lists and objects of a value that is read may have together.
+        max_depth: How deep lists and objects may be nested, when encoding and decoding.
+        max_members: How many members a decoded value may have, counted over all of its lists and objects.
     """
 
     name: str = attrs.field(default="msgpack", init=False)
@@ -63,7 +63,7 @@ class MsgpackSerializer:
         """Return the value of msgpack bytes.
 
         Raises:
-            SerializationError: the bytes are not one value of msgpack, or pass the bounds.
+            SerializationError: the bytes are not exactly one msgpack value, or exceed the bounds.
         """
         room = _Room(self.max_members)
         try:
@@ -99,7 +99,7 @@ class _Room:
         self.limit = self.left = limit
 
     def take(self, holder: Any) -> Any:
-        # One for the list or object itself, which is a member of another, or the whole value.
+        # An empty list or object counts as one.
         self.left -= 1 if not holder else len(holder)
         if self.left < 0:
             raise too_many(self.limit)

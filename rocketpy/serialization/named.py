@@ -1,4 +1,4 @@
-"""The formats that have names, each loaded on first use: most programs use one of them, or none."""
+"""The named formats, each loaded on first use, because most programs use one of them or none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["serializer"]
 
 _NAMES = ("binary", "string", "json", "msgpack")
 _NAMED: dict[str, Serializer] = {}
-"""Those that were asked for."""
+"""The serializers that are loaded."""
 
 
 def serializer(which: str | Serializer) -> Serializer:
@@ -20,7 +20,7 @@ def serializer(which: str | Serializer) -> Serializer:
     """
     if isinstance(which, str):
         if which not in _NAMES:
-            raise ConfigError(f"there is no value format {which!r:.100}; there are {', '.join(_NAMES)}")
+            raise ConfigError(f"there is no value format {which!r:.100}; the formats are {', '.join(_NAMES)}")
         named = _NAMED.get(which)
         return _load(which) if named is None else named
     given: object = which

@@ -1,9 +1,9 @@
-"""Turns nested values, as rows of a DataFrame hold them, into what the encoders of json and msgpack know.
+"""Turns nested values, such as rows of a DataFrame, into what the encoders of json and msgpack accept.
 
-Rows (pyspark's, by their shape, without importing it), named tuples, dataclasses and objects of attrs' classes become
-objects of their field names, tuples become lists, UUIDs and keys become text. What a format has no type for is written
-by the table of leaves that its serializer gives. Depth is bounded, which stops values that contain themselves, too.
-Messages of errors name the place inside the value and the type found there, never the value.
+Rows of pyspark (recognized without importing it), named tuples, dataclasses and instances of attrs classes become
+objects keyed by field name; tuples become lists; UUIDs and keys become text. Other types are converted by the table of
+leaves of each format. Depth is bounded, which also stops values that contain themselves. Error messages name the place
+inside the value and the type found there, never the value.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from rocketpy.logs import quote
 __all__ = ["MAX_DEPTH", "Leaves", "decimal_text", "duration_text", "plain", "scalar_text"]
 
 MAX_DEPTH = 64
-"""How deep lists and objects may stand in one another; rows of Spark stay far below."""
+"""How deep lists and objects may be nested; rows of Spark stay far below."""
 
 
 @attrs.frozen
 class Leaves:
-    """How a format writes values that are neither list nor object.
+    """How a format writes values that are neither lists nor objects.
 
     Attributes:
-        same: Exact types that the encoder takes as they are.
-        others: What is made of values of other types, by their exact type.
+        same: Exact types that the encoder accepts unchanged.
+        others: Functions that convert values of other types, by exact type.
     """
 
     same: frozenset[type]
@@ -41,12 +41,12 @@ class Leaves:
 
 
 _LONGEST_DECIMAL = 80
-"""Digits before the point, and zeros after it; twice what Spark's decimals have."""
+"""The most digits before the point, or zeros right after it; twice as many as Spark's decimals have."""
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class _UnfitError(Exception):
-    """A value inside that cannot be written; the path to it grows while the containers are left."""
+    """A value inside that cannot be written. Each container that the error passes adds a step to the path."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -55,7 +55,7 @@ class _UnfitError(Exception):
 
 
 def plain(value: object, leaves: Leaves, *, max_depth: int = MAX_DEPTH) -> Any:
-    """Return the value as dicts with text keys, lists, and what `leaves` makes of all else.
+    """Return the value as dicts with text keys, lists, and what `leaves` makes of everything else.
 
     Raises:
         SerializationError: something inside has a type that cannot be written, an object has the same key twice, or
@@ -68,12 +68,12 @@ def plain(value: object, leaves: Leaves, *, max_depth: int = MAX_DEPTH) -> Any:
 
 
 def scalar_text(value: object) -> str | None:
-    """Return a single value as text, the same in keys, in json and in the format "string"; None where it has no text.
+    """Return a single value as text, the same in keys, in json and in the format "string"; None if it has no text.
 
-    Numbers are written as Python writes them, booleans as `true` and `false`, moments as ISO 8601.
+    Numbers are written as Python writes them, booleans as `true` and `false`, dates and times in ISO 8601.
 
     Raises:
-        SerializationError: it is a whole number of more digits than Python writes.
+        SerializationError: the value is a whole number with more digits than Python writes.
     """
     write = _TEXTS.get(type(value))
     if write is not None:
@@ -90,14 +90,14 @@ def duration_text(value: timedelta) -> str:
 
 
 def decimal_text(value: Decimal) -> str:
-    """Return a Decimal digit by digit, so `0.000` and not `0E-3`, as long as that stays short."""
+    """Return a Decimal digit by digit, such as `0.000` rather than `0E-3`, unless that is long."""
     return format(value, "f") if -_LONGEST_DECIMAL <= value.adjusted() <= _LONGEST_DECIMAL else str(value)
 
 
 def _digits(value: int) -> str:
     try:
         return str(value)
-    except ValueError as exc:  # so that nobody is kept busy with thousands of them
+    except ValueError as exc:  # Python refuses thousands of digits, because they take long
         raise SerializationError(f"a whole number inside the value cannot be written: {exc}") from None
 
 
@@ -140,13 +140,13 @@ def _plain(value: Any, leaves: Leaves, room: int) -> Any:
 
 
 def _field_names(value: list[Any] | tuple[Any, ...]) -> Iterable[str] | None:
-    """The names of a row of pyspark or of a named tuple; None for all other sequences."""
+    """Return the field names of a pyspark row or a named tuple; None for other sequences."""
     fields: Iterable[str] | None = getattr(value, "__fields__", None)
     return fields if fields is not None else getattr(value, "_fields", None)
 
 
 def _attribute_names(kind: type) -> Sequence[str] | None:
-    """The fields of a class of attrs, or of a dataclass; None for all others."""
+    """Return the field names of an attrs class or a dataclass; None for other classes."""
     made_by_attrs = getattr(kind, "__attrs_attrs__", None)
     if made_by_attrs is not None:
         return [field.name for field in made_by_attrs]
@@ -190,7 +190,7 @@ def _key(key: object) -> str:
 
 
 def _subclass(value: object, leaves: Leaves) -> Any:
-    """A value whose type only derives from a known one, such as an enum of numbers or a number of numpy."""
+    """Convert a value whose type derives from a known one, such as an IntEnum or a numpy number."""
     single = _base_value(value)
     if single is None:
         known = (
@@ -201,14 +201,14 @@ def _subclass(value: object, leaves: Leaves) -> Any:
 
 
 def _base_value(value: object) -> Any:
-    """The same value as one of the types that stand in the tables, or None."""
+    """Return the value as one of the types in the tables, or None."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real) and not isinstance(value, Rational):
         return float(value)
-    if isinstance(value, datetime):  # pandas.Timestamp, for one
+    if isinstance(value, datetime):  # such as pandas.Timestamp
         return _moment(value)
     return None
 
@@ -216,7 +216,7 @@ def _base_value(value: object) -> Any:
 def _moment(value: datetime) -> datetime | None:
     try:
         return datetime.combine(value.date(), value.timetz())
-    except ValueError:  # pandas.NaT, which is said to be a moment, and is none
+    except ValueError:  # pandas.NaT, a datetime that has no date
         return None
 
 

@@ -1,7 +1,7 @@
-"""What a serializer is: it makes the bytes of a message's body from a value, and the value from the bytes.
+"""The protocol of serializers, which encode values as the bodies of messages and decode them.
 
-Any object of this shape may be used in place of the four that have names. It has to be stateless, so that threads may
-share it, and has to pickle where a Spark job carries it to its executors.
+Any object with this interface can be used instead of the four named formats. It must be stateless, because threads
+share it, and picklable if a Spark job sends it to its executors.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ class Serializer(Protocol):
 
     @property
     def name(self) -> str:
-        """What errors and settings call it. One for producers and consumers has a `content_type` besides: the text
-        that says in a message how its body is written, such as ``application/x-protobuf;schema=Order``.
+        """The name for errors and settings.
+
+        Serializers for producers and consumers also need a `content_type`, the text that says in a message how its body
+        is written, such as ``application/x-protobuf;schema=Order``.
         """
         ...
 
@@ -34,6 +36,6 @@ class Serializer(Protocol):
         """Return the value that the bytes stand for.
 
         Raises:
-            SerializationError: the bytes are not of this format, or pass its bounds.
+            SerializationError: the bytes are not in this format, or exceed its bounds.
         """
         ...

@@ -1,4 +1,4 @@
-"""The formats of one single value: bytes as they are, and text in UTF-8."""
+"""The formats for a single value: unchanged bytes, and text in UTF-8."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["BinarySerializer", "StringSerializer"]
 
 @attrs.frozen
 class BinarySerializer:
-    """Bytes as they are; nothing else is taken for bytes."""
+    """Bytes, unchanged; other types are refused."""
 
     name: str = attrs.field(default="binary", init=False)
     content_type: str = attrs.field(default="application/octet-stream", init=False)
@@ -21,7 +21,7 @@ class BinarySerializer:
         """Return the bytes themselves.
 
         Raises:
-            SerializationError: the value is no bytes.
+            SerializationError: the value is not bytes.
         """
         if type(value) is bytes:
             return value
@@ -39,7 +39,7 @@ class BinarySerializer:
 
 @attrs.frozen
 class StringSerializer:
-    """Text in UTF-8. Numbers, booleans and dates are written as text; what is read is always text."""
+    """Text in UTF-8. Numbers, booleans and dates are written as text; decoding always returns text."""
 
     name: str = attrs.field(default="string", init=False)
     content_type: str = attrs.field(default="text/plain;charset=utf-8", init=False)
@@ -52,7 +52,7 @@ class StringSerializer:
         """
         text = value if type(value) is str else scalar_text(value)
         if text is None:
-            raise SerializationError(f"the value has the type {_type(value)}, which is no text: {_advice(value)}")
+            raise SerializationError(f"the value has the type {_type(value)}, which is not text: {_advice(value)}")
         try:
             return text.encode()
         except UnicodeEncodeError as exc:

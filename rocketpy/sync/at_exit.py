@@ -1,4 +1,4 @@
-"""The end of the interpreter: what `send_soon` has accepted is waited for, and what is lost all the same is told."""
+"""The end of the interpreter: waits for what `send_soon` has accepted, and reports what is lost all the same."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from rocketpy.sync.unseen import tell_everything
 __all__ = ["collected", "forget", "forget_if_idle", "remember"]
 
 _GRACE = 0.1
-"""Seconds in which most of what is under way ends by itself, and nothing need be said."""
+"""Seconds to wait before saying so. Most of what is under way ends within this time."""
 
 
 class Sender(Protocol):
     """Something that may have messages under way.
 
     Attributes:
-        exit_timeout: seconds that the end of the process waits for them.
+        exit_timeout: seconds to wait for them at the end of the process.
     """
 
     @property
     def exit_timeout(self) -> float: ...
 
     def wait_idle(self, timeout: float) -> int:
-        """Wait until nothing is under way; how many messages are when the time is over."""
+        """Wait until nothing is under way. Returns how many messages are, once the time is over."""
 
     @property
     def due(self) -> int:
@@ -39,7 +39,7 @@ class Sender(Protocol):
         """How many requests are under way."""
 
     def stop(self) -> int:
-        """Take no more messages; how many are under way, requests among them."""
+        """Take no more messages. Returns how many are under way, including requests."""
 
     def __str__(self) -> str: ...
 
@@ -51,14 +51,14 @@ _collected: set[Sender] = set()
 
 
 def remember(sender: Sender) -> None:
-    """Ask it at the end."""
+    """Wait for it at the end."""
     for other in tuple(_collected):
         forget_if_idle(other)
     _senders.add(sender)
 
 
 def forget(sender: Sender) -> None:
-    """It is closed, and has nothing under way any more."""
+    """Do not wait for it: it is closed, and has nothing under way."""
     _senders.discard(sender)
     _collected.discard(sender)
 
@@ -78,7 +78,7 @@ def _end() -> None:
     senders = list(_senders)
     try:
         _wait(senders)
-    finally:  # also where it was Ctrl-C: nobody wants to wait any more
+    finally:  # also after Ctrl-C, when nobody wants to wait any longer
         for sender in senders:
             count, requests = sender.stop(), sender.requests
             if count > requests:
@@ -95,14 +95,14 @@ def _end() -> None:
 
 
 def _wait(senders: list[Sender]) -> None:
-    """Wait for all of them side by side."""
+    """Wait for all of them at the same time."""
     began = monotonic()
     counts = {sender: sender.wait_idle(began + _GRACE - monotonic()) for sender in senders}
     slow = [sender for sender in senders if sender.due]
     for sender in slow:
         count = counts[sender]
         if not count:
-            continue  # only its callbacks are at work still
+            continue  # only its callbacks are still running
         what = "1 message" if count == 1 else f"{count} messages"
         _say(
             f"waiting up to {sender.exit_timeout:g} s for {what} of {sender}: close the producer before the program "

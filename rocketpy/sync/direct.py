@@ -1,8 +1,8 @@
-"""Sends of threads: the first try over a data connection, by the thread that sends; the rest in the portal.
+"""Blocking sends: the sending thread makes the first try over a data connection, and the portal makes the others.
 
-Nothing of users runs in here: a selector is asked before, in the thread of its caller, and callbacks run elsewhere. A
-caller that cannot use the connection, because there is none or because it was interrupted within its very lines, takes
-the way through the portal.
+No code of users runs here: a selector runs earlier, in the thread of its caller, and callbacks run elsewhere. A caller
+that cannot use a data connection goes through the portal: either there is none, or the caller is a signal handler that
+has interrupted code of that connection.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class DirectSends:
     """The sends of one blocking producer.
 
     Args:
-        producer: the one behind it.
+        producer: the trio producer behind the blocking one.
 
     Attributes:
-        outside: the same for those who send from outside of its loop.
+        outside: that producer, as code outside of its loop uses it.
         core: what the tries of its sends share.
     """
 
@@ -49,13 +49,13 @@ class DirectSends:
         self._home: Portal | None = None
         self._calls: dict[object, int] = {}
         self._holders: dict[tuple[str, str], int] = {}
-        """Threads that send for a sharding key, and which a send of the same key may have interrupted."""
+        """The thread that is sending for each sharding key: another send for the key may interrupt it."""
         self._closing: list[threading.Event] = []
 
     def open(self, home: Portal) -> None:
         """The producer is open: data connections are made from now on."""
         self._home = home
-        self.outside = self._producer.outside  # another one after a start that failed
+        self.outside = self._producer.outside  # a new one after a failed start
         self.core = self.outside.core
         if hasattr(socket, "MSG_DONTWAIT") and hasattr(socket, "SO_RCVTIMEO"):
             self.outside.client.data_links.attach(self._make, home.post)
@@ -64,7 +64,7 @@ class DirectSends:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is a thread of ours, which somebody's finalizer or hook has struck, and which must not wait."""
+        """Whether this thread is one of ours, in which a hook or finalizer of a user runs, and which must not wait."""
         if self.home.is_here:
             return True
         return any(cast("ThreadConnection", each).is_mine for each in self.outside.client.data_links.all())
@@ -76,13 +76,13 @@ class DirectSends:
 
     @property
     def home(self) -> Portal:
-        """Where the slow way runs."""
+        """The portal that makes the other tries."""
         if self._home is None:
             raise AssertionError("an open producer has a home")
         return self._home
 
     def _make(self, connection: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
-        """In the portal: a connection of a socket."""
+        """In the portal: make a data connection of a socket, and pass it to `stands`."""
         pool, home, handler = self.outside.client.pool, self.home, self.outside.client.callbacks
 
         def answer(frame: bytes) -> None:
@@ -105,7 +105,7 @@ class DirectSends:
         """Send and wait for the answer.
 
         Raises:
-            RocketMQError: it was not acknowledged.
+            RocketMQError: the message was not acknowledged.
             ConfigError: this thread may not wait.
         """
         self.home.check_not_here()
@@ -152,9 +152,9 @@ class DirectSends:
             return
         if self._holders.get(key) == threading.get_ident():
             raise ConfigError(
-                f"this send with the sharding key {key[1]!r:.100} has interrupted another one of the same key in its "
-                "own thread, from a signal handler or a finalizer, and would wait for itself: use send_soon there, or "
-                "hand the message to another thread"
+                f"this send with the sharding key {key[1]!r:.100} has interrupted another one with the same key in "
+                "its own thread, from a signal handler or a finalizer, and would wait for itself: use send_soon there, "
+                "or hand the message to another thread"
             )
         came = threading.Lock()
         came.acquire()
@@ -173,7 +173,7 @@ class DirectSends:
         raise too_late_for(key, terms.timeout)
 
     def send_oneway(self, outgoing: Outgoing, terms: Terms) -> bool:
-        """Send without an answer over a data connection; False where there is none.
+        """Send without an answer over a data connection. Returns False if there is none to use.
 
         Raises:
             RocketMQError: it could not be written.
@@ -194,9 +194,9 @@ class DirectSends:
     # --- the end ---------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write what has gathered: somebody is about to wait for it, or the process ends."""
+        """Write what has gathered, because somebody is about to wait for it or the process is ending."""
         if self.outside.accumulator is not None:
-            with suppress(ClientClosedError):  # the process ends, and what was dropped in has ended with the portal
+            with suppress(ClientClosedError):  # the process is ending, and with the portal the messages have ended
                 self.outside.accumulator.hurry()
         self.home.nudge()
         for connection in self.outside.client.data_links.all():
@@ -204,9 +204,9 @@ class DirectSends:
                 cast("ThreadConnection", connection).flush()
 
     def wait_calls(self, timeout: float | None) -> int:
-        """Wait until no other thread is in a send, at most so many seconds; how many are then.
+        """Wait up to `timeout` seconds until no other thread is in a send. Returns how many still are.
 
-        A signal handler that closes the producer may have interrupted a send of its own thread.
+        This thread does not count: a signal handler that closes the producer may have interrupted its send.
         """
         end = None if timeout is None else self.core.clock() + timeout
         ended = threading.Event()

@@ -1,8 +1,9 @@
 """The future of a `send_soon` or a `request_soon`: a `concurrent.futures.Future` whose callbacks have their own thread.
 
-The thread that completes it reads the answers of everybody else, and users' code must not hold it up. The thread for
-callbacks is made when the first one is added, so only those who have callbacks pay for it. When the first one is due
-it may be too late: the first releases of Python 3.12 start no thread any more once the process has begun to end.
+The thread that completes a future also reads the answers to all other sends, so users' code must not hold it up. The
+thread for callbacks is started when the first one is added, so only those who have callbacks pay for it. It is not
+started as late as when the first one is due, because the first releases of Python 3.12 start no threads once the
+process has begun to end.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ logger = get_logger(__name__)
 T = TypeVar("T")
 
 _IDLE = 10.0
-"""Seconds after which the thread ends when no callback is due and none can become due."""
+"""Seconds after which the thread ends if no callback is due or expected."""
 
 
 class Callbacks:
-    """Runs the done-callbacks of one producer, one after the other, in a thread that is there while they come.
+    """Runs the done-callbacks of one producer, one after the other, in a thread that exists while there are any.
 
     Attributes:
-        thread: the thread, 0 while there is none.
-        submitted: how many there have been; one that somebody waits by counts as well.
+        thread: the id of the thread, 0 while there is none.
+        submitted: how many callbacks have been due so far, including those that `wait_idle` adds.
     """
 
     def __init__(self, name: str) -> None:
@@ -55,21 +56,21 @@ class Callbacks:
         self._expected = 0
 
     def __len__(self) -> int:
-        """How many are due or at work."""
+        """How many are due or running."""
         return len(self._due) + self._busy
 
     def expect(self) -> None:
-        """One will be due, or is given up by `expect_no_more`: have a thread for it, if there can be one."""
-        with suppress(RuntimeError):  # no more threads can be had: tried again when it is due
+        """Start a thread, if possible, for a callback that will be submitted, or withdrawn by `expect_no_more`."""
+        with suppress(RuntimeError):  # no thread can be started: tried again when it is due
             self._start(expected=1)
 
     def expect_no_more(self) -> None:
-        """One that was expected runs elsewhere."""
+        """Withdraw an expected callback, which runs elsewhere."""
         with self._lock:
             self._expected -= 1
 
     def submit(self, callback: Callable[[], object]) -> None:
-        """Have one called soon that was expected. Never waits."""
+        """Call an expected callback soon. Never waits."""
         self._put(callback, expected=1)
 
     def _put(self, callback: Callable[[], object], *, expected: int = 0) -> None:
@@ -80,7 +81,7 @@ class Callbacks:
         self._start(expected=-expected)
 
     def _start(self, *, expected: int) -> None:
-        """Note how many more are expected, and have a thread."""
+        """Note how many more are expected, and start the thread if there is none."""
         with self._lock:
             self._expected += expected
             start = not self._running
@@ -89,12 +90,12 @@ class Callbacks:
             try:
                 threading.Thread(target=self._run, name=f"rocketpy-callbacks-{self._name}", daemon=True).start()
             except BaseException:
-                # No more threads can be had just now, or Ctrl-C struck: the next one that is due tries again.
+                # No thread can be started now, or this was Ctrl-C: the next callback tries again.
                 self._running = False
                 raise
 
     def wait_idle(self, timeout: float) -> bool:
-        """Wait for those that are due, at most so many seconds; not at all in the thread that runs them.
+        """Wait up to `timeout` seconds for the callbacks that are due; not at all in the thread that runs them.
 
         Returns:
             Whether they have run.
@@ -108,14 +109,14 @@ class Callbacks:
         return wait(done, timeout)
 
     def close(self) -> None:
-        """Let the thread end when those that are due have run."""
+        """Let the thread end once the callbacks that are due have run."""
         self._closed = True
         self._more.release()
 
     def _run(self) -> None:
         with self._lock:
             if self.thread:
-                return  # the start of that one was interrupted, and it runs all the same
+                return  # starting that thread was interrupted, and yet it runs
             self.thread = threading.get_ident()
             self._running = True
         before = forks()
@@ -125,7 +126,7 @@ class Callbacks:
                 self._call(self._due.popleft())
                 self._busy = False
                 if forks() != before:
-                    return  # a child, which a callback has made: what is due belongs to its parent
+                    return  # a callback has forked, and this is the child: what is due belongs to the parent
 
     def _may_end(self) -> bool:
         with self._lock:
@@ -138,7 +139,7 @@ class Callbacks:
     def _call(callback: Callable[[], object]) -> None:
         try:
             callback()
-        except BaseException:  # SystemExit too: it would end this thread, and with it the callbacks of others
+        except BaseException:  # SystemExit too, which would end this thread and so the other callbacks
             logger.exception("a done-callback of a send failed")
 
 
@@ -146,21 +147,21 @@ class Surroundings(NamedTuple):
     """What the futures of one producer have in common."""
 
     before_wait: Callable[[], object]
-    """Called by a thread that is about to wait for one."""
+    """Called by a thread that is about to wait for a future."""
     callbacks: Callbacks
     """Where done-callbacks run."""
     failures: Failures
-    """Told of an error that nobody looks at."""
+    """Reports errors that nobody looks at."""
     forks: int
-    """Before which they were made."""
+    """The number of forks before they were made."""
 
 
 class _Adding:
     """A callback that is being added.
 
     Attributes:
-        thread: which adds it; 0 when it is added.
-        is_expected: whether the thread for callbacks has been told of it.
+        thread: the id of the thread that is adding it; 0 once it is added.
+        is_expected: whether `Callbacks.expect` was called for it.
     """
 
     __slots__ = ("is_expected", "thread")
@@ -177,17 +178,17 @@ _WHEN_WANTED: dict[str, Callable[[], object]] = {
     "_waiters": list,
     "_done_callbacks": list,
 }
-"""Attributes that a Future of the standard library makes at once, and that cost more than the rest of a send. Here they
-are made when a thread waits for the future."""
+"""Attributes that a Future of the standard library has from the start, and that cost more than the rest of a send. Here
+they are made on first use, when a thread waits for the future."""
 
 
 class SendFuture(Future[T]):
     """Holds the outcome of one message: the SendResult, or the reply to a request.
 
-    Most futures are not asked before they are done, and those have neither a lock nor lists.
+    Most futures are not looked at before they are done; those have neither a lock nor lists.
 
     Args:
-        surroundings: of its producer.
+        surroundings: those of its producer.
     """
 
     # Class attributes as defaults: there may be very many futures, and few need their own values.
@@ -199,7 +200,7 @@ class SendFuture(Future[T]):
     _exception: BaseException | None = None
 
     def __init__(self, surroundings: Surroundings) -> None:
-        # Future's own __init__ is not called: it makes what `_WHEN_WANTED` has.
+        # Future's own __init__ is not called, because it makes the attributes in `_WHEN_WANTED`.
         self._surroundings = surroundings
 
     def __getattr__(self, name: str) -> Any:
@@ -207,7 +208,7 @@ class SendFuture(Future[T]):
         make = _WHEN_WANTED.get(name)
         if make is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self._is_wanted = True  # first: a completion from here on wakes the threads that wait
+        self._is_wanted = True  # first, so that a completion from here on wakes waiting threads
         return self.__dict__.setdefault(name, make())
 
     def complete(self, outcome: T | BaseException) -> None:
@@ -216,18 +217,18 @@ class SendFuture(Future[T]):
         if error is not None and self._failure is None and not self._looked_at:
             self._failure = self._surroundings.failures.note(error)
         if self._is_wanted:
-            with suppress(InvalidStateError):  # it is done: a call of this was interrupted, or a user has set it
+            with suppress(InvalidStateError):  # it is done: an earlier call was interrupted, or a user has set it
                 self.set_result(cast("T", outcome)) if error is None else self.set_exception(error)
         elif self._state is _PENDING:
             if error is None:
                 self._result = cast("T", outcome)
             else:
                 self._exception = error
-            self._state = _FINISHED  # last: a thread that waits from here on finds it done
+            self._state = _FINISHED  # last, so that a thread which waits from here on finds it done
             self._tell_late()
 
     def _tell_late(self) -> None:
-        """Wake threads that began to wait just before the future was done, without having seen that."""
+        """Wake threads that began to wait just as the future was completed, and did not see it."""
         if not self._is_wanted:
             return
         with self._condition:
@@ -237,41 +238,41 @@ class SendFuture(Future[T]):
         self._invoke_callbacks()
 
     def done(self) -> bool:
-        """Whether the outcome is known."""
+        """Return whether the outcome is known."""
         return self._state is _FINISHED or self._state == _FINISHED
 
     def cancel(self) -> bool:
-        """False: a message on its way cannot be called back."""
+        """Return False, because a message on its way cannot be recalled."""
         return False
 
     def running(self) -> bool:
-        """Whether the message is on its way."""
+        """Return whether the message is still on its way."""
         return not self.done()
 
     def result(self, timeout: float | None = None) -> T:
-        """What the broker said, or the reply; waits for it, at most `timeout` seconds.
+        """Return the result of the send, or the reply, after waiting up to `timeout` seconds for it.
 
         Raises:
             RocketMQError: the message was not acknowledged, as in `Producer.send`, or not replied to.
             TimeoutError: there is no answer yet. The message is still on its way.
         """
         if self._state is _FINISHED and self._exception is None:
-            return self._result  # type: ignore[return-value]  # without the lock, which costs as much as the rest
+            return self._result  # type: ignore[return-value]  # no lock: it costs as much as the rest
         self._check_process()
         self._look()
         try:
             return super().result(self._wait(timeout))
         finally:
-            del self  # the traceback of an error refers to this frame: no cycle may stay behind
+            del self  # the traceback of an error refers to this frame: leave no cycle
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Why it failed, None when it did not; waits as `result` does."""
+        """Return why it failed, or None if it did not. Waits as `result` does."""
         self._check_process()
         self._look()
         return super().exception(self._wait(timeout))
 
     def _wait(self, timeout: float | None) -> float | None:
-        """Wait in short turns, in which a signal is noticed; how much of the timeout is left for the last one."""
+        """Wait in short turns, so that signals are noticed. Returns what is left of the timeout for the last turn."""
         end = None if timeout is None else monotonic() + timeout
         while not self.done() and (end is None or end - monotonic() > LOOK):
             with suppress(TimeoutError):
@@ -279,15 +280,15 @@ class SendFuture(Future[T]):
         return None if end is None else end - monotonic()
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Have a function called with this future when it is done, in a thread of the producer's own.
+        """Call a function with this future when it is done, in a thread of the producer.
 
-        When it is done already, the function is called at once, in this thread.
+        If it is done already, the function is called at once, in the current thread.
         """
         self._look(waits=False)
         self._add(fn)
 
     def when_known(self, fn: Callable[[T | None, BaseException | None], object]) -> None:
-        """Call a function with the outcome, which does not count as a look at the outcome. Not for users."""
+        """Call a function with the outcome; this does not count as looking at it. Not for users."""
         self._add(lambda future: fn(future._result, future._exception))
 
     def _add(self, fn: Callable[[Future[T]], object]) -> None:
@@ -298,19 +299,20 @@ class SendFuture(Future[T]):
         adding.thread = 0
 
     def _check_process(self) -> None:
-        """A child that was forked meanwhile would wait for what only its parent hears.
+        """Refuse to wait in a forked child, because only its parent learns the outcome.
 
         Raises:
-            ClientClosedError: this is such a child.
+            ClientClosedError: the future is not done, and this process was forked after it was made.
         """
-        if not self.done() and self._surroundings.forks != forks():  # without its lock: a thread may have had it
+        # Does not take the lock, which another thread may have held during the fork.
+        if not self.done() and self._surroundings.forks != forks():
             raise ClientClosedError(
-                "this message was sent before a fork, and only the parent process hears what becomes of it: ask its "
-                "future there"
+                "this message was sent before a fork, and only the parent process learns its outcome: ask its future "
+                "there"
             )
 
     def _look(self, *, waits: bool = True) -> None:
-        """Somebody will see what becomes of it."""
+        """Note that somebody will see the outcome."""
         self._looked_at = True
         if self._failure is not None:
             self._failure.seen = True
@@ -328,7 +330,7 @@ class SendFuture(Future[T]):
 
 
 def complete_all(futures: Iterable[SendFuture[T]], outcomes: Iterable[T]) -> None:
-    """Complete many futures, none of them with an error, as `complete` does, at less cost. Not for users."""
+    """Complete many futures with results, not errors. Cheaper than `complete` for each. Not for users."""
     for future, outcome in zip(futures, outcomes, strict=True):
         if future._is_wanted or future._state is not _PENDING:
             future.complete(outcome)

@@ -1,4 +1,4 @@
-"""How much `send_soon` may have under way: a bound on messages and one on bytes. Waiting is the back-pressure."""
+"""Bounds on the number and the bytes of messages that `send_soon` has under way; at the bound, callers wait."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["Gate", "Gates"]
 
 
 _EASED = 0.75
-"""Share of the bounds under which those who wait are woken: for many messages at once and not for each that leaves."""
+"""Waiting threads are woken below this share of the bounds: once for many messages, not for each one that leaves."""
 
 
 class Gate:
     """Lets sends through while fewer than `count` and fewer than `size` bytes are under way.
 
-    A message larger than `size` goes through alone. Every send shows a ticket, any object of its own, and leaves with
-    it, once or more often: so that a place which Ctrl-C struck at any moment can be given back without asking whether
-    it was taken yet. A signal handler or a finalizer that strikes while its thread holds the lock, and sends too, is
-    let through: to wait there would be to wait for itself.
+    A message larger than `size` goes through alone. Every send enters with a ticket, which is an object of its own, and
+    may leave with it more than once. So after Ctrl-C a place can be given back without knowing whether it was taken. A
+    signal handler or finalizer that interrupts a thread which holds the lock, and sends too, is let through, because if
+    it waited it would wait for itself.
     """
 
     def __init__(self, count: int, size: int) -> None:
@@ -44,7 +44,7 @@ class Gate:
         return len(self._inside)
 
     def enter(self, ticket: object, size: int, *, wait: bool = True, timeout: float | None = None) -> bool:
-        """Wait for room and take it, at most so many seconds. False when there is none, and it is not waited for.
+        """Take room, waiting up to `timeout` seconds for it unless `wait` is false. Returns False if there was none.
 
         Raises:
             ClientClosedError: the gate was closed meanwhile.
@@ -67,12 +67,12 @@ class Gate:
                 self._waiting.append(room)
             held = self._is_held()
             if not held and not acquire(room, until):
-                with suppress(ValueError):  # it was woken at this very moment
+                with suppress(ValueError):  # it was woken just now
                     self._waiting.remove(room)
                 return False
 
     def _is_held(self) -> bool:
-        """Whether this thread holds the lock still: then this was called in the middle of the lines that it guards."""
+        """Whether this thread already holds the lock: then this call has interrupted code that the lock guards."""
         try:
             self._owned.notify(0)
         except RuntimeError:
@@ -87,13 +87,13 @@ class Gate:
                 self._give_back(size)
 
     def leave_all(self, tickets: Iterable[object]) -> None:
-        """Give the room of many back in one go."""
+        """Give the room of many back at once."""
         with self._lock:
             inside = self._inside
             self._give_back(sum([inside.pop(ticket, 0) for ticket in tickets]))
 
     def _give_back(self, size: int) -> None:
-        """So much room is free again: those who wait may go on. Holding the lock."""
+        """Free this many bytes, and wake waiting threads. The caller holds the lock."""
         self._used_size = self._used_size - size if self._inside else 0
         if self._waiting and self._is_eased():
             self._wake_all()
@@ -106,7 +106,7 @@ class Gate:
         return not self._inside or (len(self._inside) <= self._eased[0] and self._used_size <= self._eased[1])
 
     def _wake_all(self) -> None:
-        with suppress(IndexError):  # what strikes in here, and leaves, may have woken the others
+        with suppress(IndexError):  # a signal handler that leaves here may have woken the others
             while True:
                 self._waiting.popleft().release()
 
@@ -115,7 +115,7 @@ class Gate:
         return list(self._inside)
 
     def wait_empty(self, timeout: float | None, spared: int = 0) -> int:
-        """Wait up to `timeout` seconds until at most `spared` are inside. Returns how many more there still are."""
+        """Wait up to `timeout` seconds until at most `spared` are inside. Returns how many more remain."""
         until = None if timeout is None else monotonic() + timeout
         waiting = threading.Event(), spared
         self._until_empty.append(waiting)
@@ -132,14 +132,14 @@ class Gate:
         self._closed = False
 
     def close(self) -> None:
-        """Turn away everybody who waits, and everybody who comes."""
+        """Refuse all who wait, and all who come later."""
         self._closed = True
         with self._lock:
             self._wake_all()
 
 
 class Gates:
-    """Several gates that are closed together, and waited for until nothing is inside any of them."""
+    """Several gates that are closed together, and are idle when all of them are empty."""
 
     def __init__(self, *gates: Gate) -> None:
         self._gates = gates
@@ -153,17 +153,17 @@ class Gates:
         return tuple(map(len, self._gates))
 
     def begun_by(self, thread: int) -> tuple[int, ...]:
-        """How many messages this thread is handing over, by gate: their tickets have it as their `beginner`."""
+        """How many messages this thread is handing over, by gate: its id is the `beginner` of their tickets."""
         return tuple(sum(getattr(each, "beginner", 0) == thread for each in gate.tickets()) for gate in self._gates)
 
     def more_than(self, spared: Sequence[int]) -> int:
-        """How many more are inside than these, by gate."""
+        """How many more are inside than `spared` allows, which is a number for each gate."""
         return sum(max(0, len(gate) - count) for gate, count in zip(self._gates, spared, strict=True))
 
     def wait_empty(self, timeout: float | None, spared: Sequence[int]) -> int:
-        """Wait up to `timeout` seconds until at most `spared` are inside, by gate. Returns how many more there are."""
+        """Wait up to `timeout` seconds until at most `spared` are inside, by gate. Returns how many more remain."""
         until = None if timeout is None else monotonic() + timeout
-        while True:  # a callback may have gone through the first gate while the second one was waited for
+        while True:  # a callback may have entered the first gate during the wait for the second
             for gate, count in zip(self._gates, spared, strict=True):
                 gate.wait_empty(None if until is None else until - monotonic(), count)
             more = self.more_than(spared)
@@ -176,6 +176,6 @@ class Gates:
             gate.open()
 
     def close(self) -> None:
-        """Turn away everybody who waits, and everybody who comes."""
+        """Refuse all who wait, and all who come later."""
         for gate in self._gates:
             gate.close()

@@ -1,7 +1,7 @@
 """Opening and closing, for every blocking class: `with`, or `start` and `close`.
 
-No lock is held while a thread waits here, so a signal handler, a finalizer or another thread may close an object that
-is being started, without a deadlock.
+No thread holds a lock while it waits here, so a signal handler, a finalizer or another thread can close an object that
+is being started without a deadlock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Lifetime(Reopenable, Generic[T]):
 
     Args:
         inner: the object, not entered yet.
-        needs: an object to keep a reference to, as it is closed when it is collected, such as a shared client.
+        needs: an object to keep alive, such as a shared client, which would be closed if it were collected.
         client: the client of the inner object, or the inner object itself if it is one.
     """
 
@@ -79,7 +79,7 @@ class Lifetime(Reopenable, Generic[T]):
         return not taken
 
     def reopen(self) -> Self:
-        """Make it new in the child of a fork: ``producer.reopen().start()``. Reopen a shared client first.
+        """Make this usable again in a forked child: ``producer.reopen().start()``. Reopen a shared client first.
 
         Raises:
             ClientClosedError: this is the process in which it was made.
@@ -90,7 +90,7 @@ class Lifetime(Reopenable, Generic[T]):
     def close(self) -> None:
         """Close it. Does nothing if it is closed already, or was never started.
 
-        If another thread is starting it, or code that was interrupted by a signal handler, that start is abandoned.
+        If another thread, or code that a signal handler has interrupted, is starting it, that start is abandoned.
         """
         self._leave(None)
 
@@ -112,12 +112,12 @@ class Lifetime(Reopenable, Generic[T]):
             return
         text = f"{self._inner!r} was not closed: use it inside `with`"
         warnings.warn(text, ResourceWarning, stacklevel=1, source=self)
-        with suppress(ClientClosedError):  # the process ends, and the portal with it
+        with suppress(ClientClosedError):  # the process is ending, and the portal with it
             self._home.post(opened.leave)
 
     @property
     def _crossed_fork(self) -> bool:
-        """Whether this is a copy in a child process: the connections, and threads that hold locks, are the parent's."""
+        """Whether this is a copy in a forked child, without the threads (which may have held locks) of its parent."""
         return self._forks != forks()
 
     def _check_process(self) -> None:

@@ -1,4 +1,4 @@
-"""What a blocking producer has under way: waited for when it closes, and when the process ends."""
+"""What a blocking producer has under way, which is waited for when it closes and when the process ends."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class UnderWay:
     """The messages of one producer that are on their way, and the callbacks that are due.
 
     Args:
-        config: of the producer.
+        config: that of the producer.
         gates: that of `send_soon`, then that of `request_soon`.
-        direct: the sends that threads wait for.
-        callbacks: of its futures.
+        direct: the sends for which threads wait.
+        callbacks: those of its futures.
     """
 
     def __init__(self, config: ProducerConfig, gates: Gates, direct: DirectSends, callbacks: Callbacks) -> None:
@@ -33,15 +33,15 @@ class UnderWay:
 
     @property
     def exit_timeout(self) -> float:
-        """Seconds that the end of the process waits."""
+        """Seconds to wait at the end of the process."""
         config = self._config
         return config.send_timeout if config.exit_timeout is None else config.exit_timeout
 
     def wait_idle(self, timeout: float | None) -> int:
         """Wait up to `timeout` seconds until nothing is under way. Returns how many messages with futures still are.
 
-        This includes messages that callbacks send meanwhile, but not a message that this very thread is handing over:
-        the caller is then a signal handler or a finalizer, and the message is not sent until it returns.
+        Also waits for messages that callbacks send meanwhile, but not for one that this thread is handing over. In that
+        case the caller is a signal handler or a finalizer, and the message is not sent until it returns.
         """
         until = None if timeout is None else monotonic() + timeout
         spared = self._gates.begun_by(threading.get_ident())
@@ -54,7 +54,7 @@ class UnderWay:
             self._direct.wait_calls(_left(until))
             seconds = self.exit_timeout if until is None else max(0.0, until - monotonic())
             have_run = self._callbacks.wait_idle(seconds)
-            # A callback may have sent, and the answer may have come meanwhile: then another one is due.
+            # A callback may have sent a message that was answered meanwhile: then another callback is due.
             if not self._gates.more_than(spared) and (not have_run or self._callbacks.submitted == submitted):
                 return 0
 
@@ -69,7 +69,7 @@ class UnderWay:
         return sum(self._gates.counts()[1:])
 
     def stop(self) -> int:
-        """The process ends: take no more messages; how many are under way, requests among them."""
+        """Take no more messages, as the process ends. Returns how many are under way, including requests."""
         self._gates.close()
         return len(self._gates)
 

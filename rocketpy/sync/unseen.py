@@ -1,7 +1,7 @@
-"""Failed sends that nobody looks at: counted, and told in one line a second at most.
+"""Failed sends that nobody looks at: counted, and logged in at most one line per second.
 
-A future that fails and is thrown away unseen is a message that is lost without a word. What is noted here says so when
-it is collected; what is still there when the process ends is told then.
+If a future fails and is dropped unseen, its message is lost silently. So each failure is noted here, and is logged when
+its future is collected, or when the process ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BURST = 0.1
 
 _all: WeakSet[Failures] = WeakSet()
 _untold: set[Failures] = set()
-"""Those with something to tell: their producer may be collected before it is told."""
+"""Those with something to log, kept because their producer may be collected before that."""
 
 
 class Failure:
@@ -49,12 +49,12 @@ class Failure:
         self.seen = False
 
     def __del__(self) -> None:
-        """It is collected, and with it the last chance to look at it."""
+        """Report the failure if nobody has seen it, now that nobody can any more."""
         if not self.seen:
             self._forgotten(self._error)
 
     def take_error(self) -> str | None:
-        """The error of one that nobody has seen, once."""
+        """Return the error if nobody has seen it, and mark it as seen."""
         seen, self.seen = self.seen, True
         return None if seen else self._error
 
@@ -63,7 +63,7 @@ class Failures:
     """The failed sends of one producer.
 
     Args:
-        group: of the producer, for the log.
+        group: the group of the producer, for the log.
     """
 
     def __init__(self, group: str) -> None:
@@ -76,11 +76,11 @@ class Failures:
         _all.add(self)
 
     def open(self, home: Portal) -> None:
-        """Say where lines are written from: a finalizer may strike within the very code that writes logs."""
+        """Log from this portal, because a finalizer may interrupt the code that writes logs."""
         self._home = home
 
     def note(self, error: BaseException) -> Failure:
-        """Take note of a failed send. It is told when the result is collected unseen."""
+        """Note a failed send. It is logged when the result is collected unseen."""
         failure = Failure(str(error), self._forget)
         self._living.add(failure)
         return failure
@@ -101,13 +101,13 @@ class Failures:
             self.tell()
 
     async def _tell_soon(self) -> None:
-        """In the portal: tell soon, all of a burst together, and not twice within a second."""
+        """In the portal: log soon, a whole burst together, and not twice within a second."""
         await trio.sleep(max(_BURST, self._told_at + _INTERVAL - monotonic()))
         self._asked = False
         self.tell()
 
     def tell(self) -> None:
-        """Write the line, if there is anything to tell."""
+        """Log what was collected unseen, if anything, in one line."""
         _untold.discard(self)
         count, last = 0, ""
         while self._forgotten:
@@ -115,14 +115,14 @@ class Failures:
         if count:
             self._told_at = monotonic()
             logger.warning(
-                "%s of producer %s not acknowledged, and nobody looked at what became of the sends; the last: %s",
+                "%s of producer %s not acknowledged, and nobody looked at the results; the last error: %s",
                 "1 message" if count == 1 else f"{count} messages",
                 f"{self._group} was" if count == 1 else f"{self._group} were",
                 last,
             )
 
     def tell_all(self) -> None:
-        """The process ends: tell of those, too, that somebody could still have looked at."""
+        """Log all unseen failures, as the process ends, even if somebody could still have looked at them."""
         for failure in list(self._living):
             error = failure.take_error()
             if error is not None:
@@ -131,13 +131,13 @@ class Failures:
 
 
 def tell_everything() -> None:
-    """The process ends: tell of all that nobody has looked at."""
+    """Log all that nobody has looked at, as the process ends."""
     for failures in {*_all, *_untold}:
         failures.tell_all()
 
 
 def _forget_all() -> None:
-    _all.clear()  # those of the parent, which tells of them itself
+    _all.clear()  # those of the parent, which logs them itself
     _untold.clear()
 
 

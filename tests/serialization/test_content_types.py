@@ -82,7 +82,7 @@ def test_what_a_serializer_of_the_users_own_raises_is_the_cause() -> None:
     with pytest.raises(SerializationError, match="failed to write the value: AttributeError") as caught:
         encoded(5, own[0])
     assert isinstance(caught.value.__cause__, AttributeError)
-    for answer, found in (("", "made no bytes"), (None, "an object of type NoneType of the value: a body is bytes")):
+    for answer, found in (("", "returned no bytes"), (None, "an object of type NoneType: a body is bytes")):
         with pytest.raises(SerializationError, match=found):
             encoded(answer, Shouting("text/loud", encode=lambda value: value if value is None else b""))
 

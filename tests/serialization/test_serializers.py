@@ -38,7 +38,7 @@ def test_bounds_are_settings() -> None:
 
 
 def test_unknown_formats_are_told_what_there_is() -> None:
-    with pytest.raises(ConfigError, match="no value format 'xml'; there are binary, string, json, msgpack"):
+    with pytest.raises(ConfigError, match="no value format 'xml'; the formats are binary, string, json, msgpack"):
         serializer("xml")
     with pytest.raises(ConfigError, match=r"one of binary, string, json, msgpack, or an object.*int is neither"):
         serializer(3)  # type: ignore[arg-type]  # what is tested

@@ -59,7 +59,7 @@ def test_single_values_as_text(value: object, text: str) -> None:
     ("value", "advice"), [(None, "leave it out"), (b"x", "binary"), ([1], "json or msgpack"), (object(), "json")]
 )
 def test_no_text(value: object, advice: str) -> None:
-    with pytest.raises(SerializationError, match=f"{type(value).__name__}, which is no text: .*{advice}"):
+    with pytest.raises(SerializationError, match=f"{type(value).__name__}, which is not text: .*{advice}"):
         string.encode(value)
 
 
