@@ -1,4 +1,4 @@
-"""What one measure is: its rows, how it takes their figures, and the ground that it stands on."""
+"""What a measure is: its rows, how it takes their figures, and what it needs for that."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FILLED_TOPIC = "BenchFilled"
 
 @dataclass(frozen=True)
 class Size:
-    """How much is done for one figure.
+    """How much work is done for one figure.
 
     Attributes:
-        budget: Of every worker.
+        budget: The budget of each worker.
         filled: Messages of 1 KiB that wait to be consumed.
         idle_seconds: How long idle servers are watched.
         warm_seconds: How long servers are driven before anything is measured; a JVM needs it.
-        isolated: Whether workers are processes of their own; within this one they are faster to start.
+        isolated: Whether workers are processes of their own; in this process, they start faster.
     """
 
     budget: Budget
@@ -40,29 +40,29 @@ class Size:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of the table: `floor` names the one it is divided by."""
+    """One figure of a table; `floor` names the figure by which it is divided."""
 
     name: str
     title: str
     unit: str
     floor: str | None = None
     kind: str = "client"
-    """Which table it stands in: "client" (and raw loops), "server", "start", "store" or "spark"."""
+    """The table that it is in: "client" (and raw loops), "server", "start", "store" or "spark"."""
     goal: float | None = None
-    """What is wished for on any machine: shown beside the figure, while the bar is a ratio."""
+    """What any current machine should reach. It is shown beside the figure; the bar is a ratio."""
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What a measure stands on.
+    """What a measure uses.
 
     Attributes:
-        make: Of the servers.
-        site: The pair that is up.
-        size: How much is done.
-        run: A name that is used once.
-        peer: The client of another make, for a measure that wants it.
-        tree: Whose packages are measured; None for this one, as it is installed.
+        make: The kind of servers.
+        site: The running servers.
+        size: How much work is done.
+        run: A unique name.
+        peer: Another client, for a measure that needs one.
+        tree: The tree whose packages are measured; None for this one, as installed.
     """
 
     make: Servers
@@ -75,15 +75,15 @@ class Ground:
 
 @dataclass(frozen=True)
 class Measure:
-    """Takes the figures of some rows together.
+    """Measures the figures of some rows together.
 
     Attributes:
-        alone: Whether no servers of another make could give another figure.
+        alone: Whether the figure does not depend on the kind of servers.
         once: Whether it is taken in the first round only, because it takes long and varies little.
-        brings: The servers that it starts for itself, under whose name its figures are kept.
-        peer: Name of the client of another make that it wants; measured on Apache's servers only.
-        of_tree: Whether another tree than this one can be measured the same way.
-        turns: How often it is taken for one sample where trees are compared: what is short varies much.
+        brings: The servers that it starts itself, under whose name its figures are kept.
+        peer: The name of the other client that it needs; measured on Apache's servers only.
+        of_tree: Whether other trees can be measured in the same way.
+        turns: How often it is taken for one sample when trees are compared, because short measures vary a lot.
     """
 
     rows: tuple[Row, ...]
@@ -97,7 +97,7 @@ class Measure:
 
 
 def task_of(shape: str, ground: Ground) -> Task:
-    """What a worker is told."""
+    """Return the task for a worker."""
     site, size = ground.site, ground.size
     return Task(
         shape,

@@ -1,4 +1,4 @@
-"""The run: every measure once a round and a pair of servers, in turn, and what came of it."""
+"""Runs every measure once per round on each kind of servers, in turn, and keeps the results."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 @dataclass
 class Results:
-    """All samples of a run, in the order they were taken."""
+    """All samples of a run, in the order in which they were taken."""
 
     rows: tuple[Row, ...]
     makes: tuple[Servers, ...]
     missing: dict[str, str]
-    """Servers and peers that could not be had, by name, and why."""
+    """Servers and peers that are not available, by name, and why."""
     peers: tuple[PeerMake, ...] = ()
     samples: dict[tuple[str, str], list[Outcome]] = field(default_factory=dict)
-    """By row and servers."""
+    """Samples by row and servers."""
     failures: list[str] = field(default_factory=list)
-    """Samples that could not be taken, and why; the others count."""
+    """Samples that failed, and why; the others count."""
     seconds: float = 0.0
     bars: tuple[Bar, ...] = BARS
-    """What the rows are held to."""
+    """The bars of the rows."""
     timelines: list[Timeline] = field(default_factory=list)
-    """Latencies over time, to be drawn."""
+    """Latencies over time, for the plot."""
     date: str = field(default_factory=lambda: today())
 
     def add(self, row: str, make: str, outcome: Outcome) -> None:
@@ -61,12 +61,12 @@ class Results:
         return where(self.date)
 
     def verdicts(self) -> list[Verdict]:
-        """The bars whose rows were in the run, judged."""
+        """Return the verdicts on the bars whose rows were in the run."""
         rows = {row.name for row in self.rows}
         return judge_all((bar for bar in self.bars if bar.figure.row in rows), self.samples, self.missing)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values."""
+        """Return everything as plain values, for JSON."""
         return {
             "date": self.date,
             "machine": machine(),
@@ -102,7 +102,7 @@ def where(date: str | None = None) -> str:
 
 
 def processor() -> str:
-    """What the kernel calls the processor."""
+    """Return the name of the processor, from the kernel."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     except OSError:
@@ -112,13 +112,13 @@ def processor() -> str:
 
 
 def machine() -> str:
-    """What it ran on."""
+    """Return the servers on which it ran."""
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} x {processor()}"
 
 
 @dataclass(frozen=True)
 class Step:
-    """One measure on one pair of servers, as each round takes it."""
+    """One measure on one kind of servers, which each round takes."""
 
     measure: Measure
     make: Servers
@@ -127,7 +127,7 @@ class Step:
 
     @property
     def servers(self) -> str:
-        """By what name its samples are kept."""
+        """Return the name under which its samples are kept."""
         if self.measure.brings is not None:
             return self.measure.brings.name
         return ALONE if self.measure.alone else self.make.name
@@ -142,7 +142,7 @@ def run(
     size: Size,
     peers: Sequence[PeerMake] = (),
 ) -> Results:
-    """Take every figure `rounds` times."""
+    """Measure every figure `rounds` times."""
     began = time.monotonic()
     rows = tuple(row for measure in measures for row in measure.rows)
     brought = {measure.brings for measure in measures if measure.brings is not None} - set(makes)
@@ -164,7 +164,7 @@ def run(
 def _peers(
     stack: ExitStack, makes: Sequence[PeerMake], sites: Sequence[tuple[Servers, Site]], size: Size, results: Results
 ) -> dict[str, Peer]:
-    """Start the peers and warm them up on Apache's servers; one that fails is missing, and the run goes on."""
+    """Start the peers and warm them up on Apache's servers. If one fails, the run goes on without it."""
     found = {}
     for servers, site in sites:
         for make in makes if servers.name == APACHE else ():
@@ -178,7 +178,7 @@ def _peers(
 
 
 def _take(steps: Sequence[Step], results: Results, rounds: int, size: Size) -> None:
-    """Each step once a round, in turn, but those of the first round only."""
+    """Return the steps of all rounds, in turn; some are only in the first round."""
     often = [step for step in steps if not step.measure.once]
     progress = Progress(len(steps) + (rounds - 1) * len(often))
     for number in range(1, rounds + 1):
@@ -195,14 +195,14 @@ def _take(steps: Sequence[Step], results: Results, rounds: int, size: Size) -> N
 
 
 def _steps(measure: Measure, sites: Sequence[tuple[Servers, Site]], peers: Mapping[str, Peer]) -> Iterator[Step]:
-    """Once for each pair of servers; once in all for what needs none of them; with peers on Apache's servers only."""
+    """Return one step per kind of servers, or one in all if none are needed; peers use only Apache's servers."""
     for make, site in sites[:1] if measure.alone or measure.brings else sites:
         if not measure.peer or (measure.peer in peers and make.name == APACHE):
             yield Step(measure, make, site, peers.get(measure.peer))
 
 
 def prepare(site: Site, size: Size) -> None:
-    """Make the topics, and fill the one that is consumed."""
+    """Create the topics, and fill the one that is consumed."""
     site.create_topic(SEND_TOPIC, QUEUES)
     site.create_topic(FILLED_TOPIC, QUEUES)
     with Wire(site.broker) as wire:
@@ -219,7 +219,7 @@ def warm_up(site: Site, size: Size) -> None:
 
 
 def warm_up_peer(make: PeerMake, peer: Peer, ground: Ground, rows: Sequence[Row]) -> None:
-    """Let a peer do each of its works that are measured for a while: just-in-time compilers need it."""
+    """Let a peer do each of its measured tasks for a while, because just-in-time compilers need that."""
     size = replace(ground.size, budget=Budget(ground.size.warm_seconds, ground.size.budget.messages))
     names = {row.name for row in rows}
     for turn in range(make.warm_turns):
@@ -229,7 +229,7 @@ def warm_up_peer(make: PeerMake, peer: Peer, ground: Ground, rows: Sequence[Row]
 
 
 def rest(site: Site, *, at_most: float = 1.0) -> None:
-    """Wait until the broker has done what earlier work left it: no tick of CPU for a moment."""
+    """Wait until the broker has finished earlier work: it uses no tick of CPU for a moment."""
     deadline = time.monotonic() + at_most
     before = cpu_seconds(site.broker_pid)
     while before is not None and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Apache's Java client, from Maven by way of the interop harness, with a driver that is compiled here."""
+"""Apache's Java client, which the interop harness gets from Maven, with a driver that is compiled here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.processes import Child
 
 SOURCES = Path(__file__).resolve().parent / "java"
 WARM_TURNS = 3
-"""The optimizing compiler wants thousands of calls of each path, and does its work beside them."""
+"""The optimizing compiler needs thousands of calls of each path, and works in parallel to them."""
 SHAPES = (
     "one",
     "64",
@@ -34,7 +34,7 @@ SHAPES = (
 
 
 def java() -> PeerMake | str:
-    """Apache's client, or the reason why it cannot be had here."""
+    """Return Apache's client, or the reason why it is not available."""
     from tests.interop import compiler, jvm, settings
     from tests.interop.apache import Apache, unavailable
     from tests.interop.failure import InteropError

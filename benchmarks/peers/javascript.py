@@ -23,7 +23,7 @@ _INSTALL = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=err
 
 
 def javascript() -> PeerMake | str:
-    """`ali-ons`, or the reason why it cannot be had here."""
+    """Return `ali-ons`, or the reason why it is not available."""
     node = shutil.which("node")
     if node is None:
         return "there is no node on PATH"
@@ -43,11 +43,11 @@ def javascript() -> PeerMake | str:
 
 
 def installed(cache: Path = CACHE, npm: Sequence[str] = ()) -> Path | str:
-    """The folder of its modules, filled first when it is not there; or the reason why it cannot be filled.
+    """Return the folder of its modules, after installing them if necessary; or the reason why that failed.
 
     Args:
-        cache: Where it is, or is made.
-        npm: The command of npm, where it is not the one on PATH.
+        cache: The directory that contains the folder.
+        npm: The command of npm, if it is not the one on PATH.
     """
     lock = (SOURCES / "package-lock.json").read_bytes()
     place = cache / f"javascript-{hashlib.sha256(lock).hexdigest()[:12]}"
@@ -64,7 +64,7 @@ def installed(cache: Path = CACHE, npm: Sequence[str] = ()) -> Path | str:
 
 
 def _install(place: Path, npm: Sequence[str]) -> str | None:
-    """Let npm fill the folder; what went wrong."""
+    """Let npm install into the folder. Returns what went wrong, if anything."""
     command = list(npm) or [found for found in (shutil.which("npm"),) if found is not None]
     if not command:
         return f"ali-ons {VERSION} is not installed and there is no npm on PATH"

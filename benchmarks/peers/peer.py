@@ -1,4 +1,4 @@
-"""The Python end of a driver: tasks to it, outcomes from it, and how one is started, by name."""
+"""The Python side of a driver: starts it, sends it tasks, and reads the results."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ ANSWER_WITHIN = 60.0
 READY_WITHIN = 30.0
 
 Launch = Callable[..., Child]
-"""Starts the driver's process: without arguments to serve tasks, with "start", name server and topic to send once."""
+"""Starts a driver's process: without arguments to serve tasks; with "start", name server and topic to send once."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A driver that is up."""
+    """A running driver."""
 
     name: str
     _child: Child
     _launch: Launch
 
     def measure(self, shape: str, task: Task) -> Outcome:
-        """Let it work. One that says nothing in time is ended, so that nobody waits for it again.
+        """Let it do a task. If it does not answer in time, it is killed, so that no later task waits for it.
 
         Raises:
             BenchmarkError: it could not.
@@ -36,7 +36,7 @@ class Peer:
         return self._asked(self._child, told(shape, task))
 
     def measure_fresh(self, shape: str, task: Task, warm: int) -> Outcome:
-        """Let a process of its own do the work, after so many sends that warm it up.
+        """Let a new process do the work, after this many sends to warm it up.
 
         Raises:
             BenchmarkError: it could not.
@@ -58,7 +58,7 @@ class Peer:
         return outcome(self.name, answer)
 
     def first_send(self, namesrv: str, topic: str) -> Outcome:
-        """From the start of a process of its own to its first acknowledged send, in ms."""
+        """Return the ms from the start of a new process to its first acknowledged send."""
         child = self._launch("start", namesrv, topic)
         try:
             _answer(child, READY_WITHIN)
@@ -69,13 +69,13 @@ class Peer:
 
 @dataclass(frozen=True)
 class PeerMake:
-    """A client of another make.
+    """Another client.
 
     Attributes:
-        name: As rows begin.
-        title: For readers, with its version.
-        installed: Gives the means to start it for as long as the block runs.
-        warm_turns: How often it does each of its works before anything is measured.
+        name: The prefix of its rows.
+        title: Its name for readers, with the version.
+        installed: A context manager that provides the means to start it during its block.
+        warm_turns: How often it does each of its tasks before anything is measured.
     """
 
     name: str
@@ -85,7 +85,7 @@ class PeerMake:
 
     @contextmanager
     def run(self) -> Iterator[Peer]:
-        """Start the driver; it is killed at the end."""
+        """Start the driver, and kill it at the end."""
         with self.installed() as launch:
             child = launch()
             try:
@@ -96,7 +96,7 @@ class PeerMake:
 
 
 def told(shape: str, task: Task) -> dict[str, Any]:
-    """A task as drivers read it."""
+    """Return a task as drivers read it."""
     return {
         "shape": shape,
         "namesrv": task.namesrv,
@@ -115,10 +115,10 @@ def told(shape: str, task: Task) -> dict[str, Any]:
 
 
 def outcome(name: str, answer: Mapping[str, Any]) -> Outcome:
-    """What a driver's answer says.
+    """Return the result in a driver's answer.
 
     Raises:
-        BenchmarkError: that it failed.
+        BenchmarkError: the driver reports a failure.
     """
     if "error" in answer:
         raise BenchmarkError(f"the {name} driver failed: {answer['error']}")
@@ -131,7 +131,7 @@ def outcome(name: str, answer: Mapping[str, Any]) -> Outcome:
 
 
 def _answer(child: Child, within: float) -> dict[str, Any]:
-    """The next line that is an answer: libraries print what they like in between."""
+    """Return the next line that is an answer; libraries may print other lines in between."""
     while True:
         line = child.line(within)
         if line.startswith('{"'):

@@ -1,4 +1,4 @@
-"""What peers are given to do, beside which work of ours it stands, and what it is divided by."""
+"""The tasks of peers, the task of ours that each is compared with, and the figure by which it is divided."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 
 FRESH_SENDS = 30_000
 ONE_BY_ONE = 15_000
-"""The same, where one is in flight at a time, which takes longer."""
+"""The same if one message is in flight at a time, which takes longer."""
 SHAPES = {"java": OF_JAVA, "javascript": OF_JAVASCRIPT}
 
 
 def available(name: str) -> PeerMake | str:
-    """A peer by name, or the reason why it cannot be had here."""
+    """Return a peer by name, or the reason why it is not available."""
     return {"java": java, "javascript": javascript}[name]()
 
 
 @dataclass(frozen=True)
 class Work:
-    """One kind of work.
+    """One kind of task.
 
     Attributes:
-        shape: What drivers call it.
-        title: For the table, after the name of the peer.
-        ours: The row of ours that those of the peers follow.
+        shape: Its name in drivers.
+        title: Its title in the table, after the name of the peer.
+        ours: Our row, which those of the peers follow in the table.
         floor: The raw loop that it is compared with.
-        unit: Of its figure.
-        fresh: Whether a process of its own does it, as ours do, warmed up by so many sends; 0 where the driver does
-            that is up for the whole run, of which a just-in-time compiler has made all it can. Consumers send nothing.
-        counted: Whether all that it says it has sent must arrive.
+        unit: The unit of its figure.
+        fresh: If not 0, a new process does it, like ours, after this many sends to warm it up. If 0, it is done by the
+            driver that runs for the whole benchmark, whose code is fully compiled. Consumers send nothing.
+        counted: Whether the messages are counted at the broker, to check that all have arrived.
     """
 
     shape: str
@@ -55,18 +55,18 @@ class Work:
     counted: bool = False
 
     def row_of(self, peer: str) -> str:
-        """The name of the row of a peer."""
+        """Return the name of the row of a peer."""
         return f"{peer}-{self.shape}"
 
     def measures(self) -> Iterator[Measure]:
-        """One for each peer that can do it."""
+        """Return one row for each peer that can do it."""
         for name in PEERS:
             if self.shape in SHAPES[name]:
                 row = Row(self.row_of(name), f"{NAMES[name]} {self.title}", self.unit, self.floor)
                 yield Measure((row,), partial(self._named, row.name), peer=name)
 
     def take(self, ground: Ground) -> Outcome:
-        """Let the peer of the ground do it."""
+        """Let the peer do it."""
         assert ground.peer is not None, "the run gives one to measures that name one"
         if self.shape == "start":
             return ground.peer.first_send(ground.site.namesrv, SEND_TOPIC)
@@ -89,7 +89,7 @@ class Work:
 
 
 def works() -> tuple[Work, ...]:
-    """All kinds, in the order of the table."""
+    """All kinds of tasks, in the order of the table."""
     return (
         Work("one", "send, one in flight", "aio-one", "raw-one"),
         Work("64", "send, 64 in flight", "send-soon-64", "raw-64"),

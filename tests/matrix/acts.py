@@ -1,7 +1,7 @@
-"""One public call, made from some place, and what came of it.
+"""One public call that is made from some place, and its outcome.
 
-The place holds an `Act` and calls `plain` from a plain function or awaits `awaited` in an async one; nothing is ever
-raised out of either, as users' code is not what these cells are about.
+The place has an `Act`, and calls `plain` in a plain function or awaits `awaited` in an async one. Neither ever raises,
+because these cells do not test errors of users' code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rocketpy.portal import portal
 __all__ = ["Act", "verdict"]
 
 PATIENCE = 8.0
-"""Seconds for a call to end in."""
+"""Seconds within which a call must end."""
 AT_ONCE = 1.0
 REFUSALS = (ConfigError, ClientClosedError, TooManyRequestsError)
 REMEDY = re.compile(
@@ -29,7 +29,7 @@ REMEDY = re.compile(
 
 
 class Act:
-    """Makes a call once, however often it is asked to; a second time it does nothing.
+    """Makes a call the first time it is asked to, and then does nothing.
 
     Args:
         world: where it is made; see `tests.matrix.worlds`.

@@ -1,6 +1,6 @@
 """The places of users' code from which a public call may be made, in code on asyncio or trio.
 
-A place is an async function of a world and an act; it has the act done where its name says.
+A place is an async function of a world and an act. It makes the act's call in the place that its name says.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def hook_after(world, act):
 
 
 def hook_of_sends(name):
-    """A hook of another producer's, with a client of its own: the first try calls it in the background."""
+    """A hook of another producer with its own client; the first try calls it in the background."""
 
     async def place(world, act):
         left = iter([act.plain])

@@ -14,7 +14,7 @@ __all__ = ["CALLS", "CLASSES", "FUNCTIONS", "NOT_CALLS", "SURFACES", "Call", "ca
 
 SURFACES = ("trio", "asyncio", "blocking")
 NO_BLOCK = ("asyncio", "blocking")
-"""Where an object can be closed otherwise than by the end of its block."""
+"""The surfaces on which an object can also be closed without the end of its block."""
 CLASSES = ("Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "PullConsumer", "MQClientInstance")
 FUNCTIONS = ("replay_dead_letters",)
 
@@ -32,7 +32,7 @@ class Call:
         waits: whether it waits for another send; not to be done on the thread that would complete that one.
         refused: whether it is refused everywhere.
         linger: of the producer.
-        hungry: whether it waits for a message, however long that takes.
+        hungry: whether it waits for a message without a limit.
     """
 
     make: object
@@ -426,5 +426,5 @@ def public(kind):
 
 
 def calls_of(surface):
-    """The names of the calls that there are on a surface."""
+    """Return the names of the calls that exist on a surface."""
     return [name for name, call in CALLS.items() if surface in call.surfaces]

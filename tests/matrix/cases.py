@@ -139,7 +139,7 @@ def close_in_a_signal_during_start():
 
 
 def send_soon_in_the_portal_without_room():
-    """To wait there for room would be to wait for oneself."""
+    """Waiting for room there would never end, because the waiting code itself has to make the room."""
     said, over = [], threading.Event()
     with Producer(unique("pg"), namesrv=namesrv(), back_pressure_for_async_send_num=2) as producer:
         producer.send(Message("Orders", b"connects"))

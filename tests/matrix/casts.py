@@ -11,7 +11,7 @@ __all__ = ["OF_PULL", "OWN_TYPE", "PRODUCERS", "PULL", "PUSH", "TRANSACTIONS", "
 
 
 class Users:
-    """The functions of the user's: one that was given does what it is told, the others do nothing.
+    """The functions of the user: a function that was given is called, and the others do nothing.
 
     Attributes:
         finished: the topic and the offset of each message that a listener has returned from.
@@ -113,7 +113,7 @@ def _async_hooks(users, of=""):
 
 
 OF_PULL = "of lite pull: "
-"""How the names of its functions begin."""
+"""The prefix of the names of its functions."""
 OFTEN = {"persist_consumer_offset_interval": 0.02}
 
 

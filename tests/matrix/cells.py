@@ -37,7 +37,7 @@ SOME = {
     "PushConsumer.close",
     "MQClientInstance.close",
 }
-"""Calls that are tried from the places that take long."""
+"""Calls that are tried from slow places."""
 
 WITHOUT_MESSAGES = {"on_revoked of lite pull, async", "an iterable of queues"}
 """Where a lite pull consumer has nothing to hand out while a task waits; on the blocking surface, its caller waits."""
@@ -46,7 +46,7 @@ PLACES = {"blocking": BLOCKING, "asyncio": ASYNCIO, "trio": TRIO}
 
 
 def fits(surface, place, call):
-    """Whether there is such a cell."""
+    """Return whether this cell exists."""
     if surface not in CALLS[call].surfaces:
         return False
     if place in SLOW and call not in SOME:
@@ -68,7 +68,7 @@ def innocent():
     """A producer of another client, which never notices anything."""
     made = rocketpy.sync.Producer("innocent", namesrv=cluster().name_server_addresses)
     made.start()
-    # What is there by now stays out of the collector's sight: those that strike in our code then strike more often.
+    # Freeze existing objects, so that collections are short and finalizers interrupt our code more often.
     gc.collect()
     gc.freeze()
     return made
@@ -134,7 +134,7 @@ def _judged(act, call, surface, place):
     wrong = verdict(
         act,
         allowed=made.allowed,
-        # Those who close what is in use, or wait for their own end, may be told so.
+        # A call that closes something in use, or waits for its own end, may be refused.
         may_refuse=made.closes or may_refuse(surface, place, call),
         must_refuse=made.refused,
     )

@@ -49,7 +49,7 @@ HELD = 4.0
 
 
 class Culprit:
-    """Stands where an act stands, and misbehaves once."""
+    """Takes the place of an act, and misbehaves once."""
 
     def __init__(self, misdeed):
         self._error = MISDEEDS[misdeed]
@@ -125,7 +125,7 @@ def cell(surface, kind, misdeed):
 
 
 def _meanwhile(culprit, others):
-    """While the culprit is at it, everybody else sends; what was wrong with that."""
+    """Let the neighbours send while the culprit misbehaves. Returns what went wrong."""
     if not culprit.began.wait(8):
         return ["the place never came to the culprit"]
     neighbours = Neighbours()
@@ -141,7 +141,7 @@ def _meanwhile(culprit, others):
 
 
 def _in_the_background(function):
-    """Users' own thread: what is raised there is its own affair."""
+    """A thread of the user: exceptions in it are not our concern."""
 
     def run():
         with suppress(BaseException):

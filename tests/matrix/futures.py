@@ -1,4 +1,4 @@
-"""What `send_soon` gives is a future as the standard library has them. The cases run in a worker."""
+"""`send_soon` returns a future like those of the standard library. The cases run in a worker."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def result_with_a_timeout():
 
 
 def cancel_is_refused():
-    """A message on its way cannot be called back."""
+    """A message on its way cannot be recalled."""
     with open_producer() as producer:
         with delayed(0.3):
             future = producer.send_soon(one())
@@ -150,7 +150,7 @@ def wrapped_cancelled(producer):
 
 
 def callbacks():
-    """Once each, in order, with the future; at once when it is done; what one raises stops no other."""
+    """Callbacks run once each, in order, with the future; at once if it is done; an exception stops no other."""
     mine = threading.get_ident()
     with open_producer() as producer, delayed(0.2):
         future, called, over = producer.send_soon(one()), [], threading.Event()
@@ -250,7 +250,7 @@ def listening():
 
 
 def nobody_looks():
-    """All are counted, in a line a second at most; those that somebody looked at are not."""
+    """All failures that nobody looked at are counted, in at most one line per second."""
     with listening() as lines:
         began = time.monotonic()
         with open_producer() as producer, refusing():
