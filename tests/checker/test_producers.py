@@ -76,6 +76,13 @@ def test_I16_a_message_is_neither_early_nor_late_whatever_the_clock_does(message
     assert timed(message, got(14.99), clock=clock) == timed(message, got(16.3), clock=clock) == {"I16"}
 
 
+def test_I16_the_second_copy_of_a_recalled_message_may_be_a_later_one() -> None:
+    twice = attrs.evolve(RECALLED, copies={"a": 1, "b": 1})
+    assert timed(twice, got(18.0, "b")) == set()
+    assert timed(twice, got(18.0, "a")) == {"I16"}
+    assert timed(attrs.evolve(MOMENT, copies={"a": 1, "b": 1}), got(18.0, "b")) == {"I16"}
+
+
 @pytest.mark.parametrize("message", [LEVEL, DELAY, MOMENT])
 def test_I16_after_a_restart_it_is_due_by_the_wall_clock(message: Timed) -> None:
     assert timed(message, got(14.5), clock=FORTH, restarts=(AWAY,)) == set()
