@@ -6,7 +6,7 @@ the part of Validators, of the first half of DefaultMQProducerImpl.sendKernelImp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from operator import contains
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -72,6 +72,9 @@ class Outgoing:
     """Whether it is a reply, which the broker pushes to the client that made the request."""
     stands_in: bool = False
     """Whether `message` is not the user's, and does not have its properties."""
+    renew: Callable[[], Outgoing] | None = None
+    """Returns what to send in its place if it could not be sent at once. None if that is always this, or once a
+    connection has got it."""
 
     @property
     def topic(self) -> str:

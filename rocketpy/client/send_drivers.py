@@ -202,6 +202,9 @@ class _Plan:
             return _finish_in(self.nursery, sending, self.done, sending.go_on)
         except RocketMQError as error:
             answered(error)
+        else:
+            if self.outgoing.renew is not None:
+                self.outgoing.renew = None
         return answered.cancel
 
     def failed(self, attempt: Try[RequestConnection], error: RocketMQError) -> Cancel | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.results import SendResult
 
-__all__ = ["Sending", "is_go_away"]
+__all__ = ["Sending", "is_go_away", "never_begun"]
 
 _LEAST = 0.001
 """Seconds that a step gets even when the time is up, so that it fails with its own error."""
@@ -150,7 +150,7 @@ class Sending:
                 return await self._try_again_and_again(then)
         except trio.TooSlowError as exc:
             if not self.attempts:
-                raise self._never_begun() from exc
+                raise never_begun(self.core, self.outgoing.topic, self.timeout) from exc
         except RocketMQError as error:
             if not self.attempts or self.core.was_forbidden(error):
                 raise
@@ -201,6 +201,7 @@ class Sending:
             connection = await core.client.pool.get(address, timeout=until - started)
             if self.outgoing.timed:
                 await core.times.check(broker_name, address, timeout=(until - core.clock()) / 2)
+            self.renew()
             attempt = core.make_try(self.outgoing, queue, broker_name, address, connection, started)
             try:
                 return await self._exchange(attempt, until)
@@ -214,6 +215,12 @@ class Sending:
                 raise
             self.note(queue, broker_name, address, error, started)
             raise
+
+    def renew(self) -> None:
+        """Take what is to be sent by now, before it is handed to a connection for the first time."""
+        renew, self.outgoing.renew = self.outgoing.renew, None
+        if renew is not None:
+            self.outgoing = renew()
 
     def queue(self, info: TopicPublishInfo) -> MessageQueue:
         """Choose the queue of the next try."""
@@ -260,9 +267,10 @@ class Sending:
                 self.scope.deadline = self.deadline
         return self.core.finish(attempt, answer)
 
-    def _never_begun(self) -> RocketMQError:
-        """Return the error of a send that made no try at all."""
-        if self.core.client.routes.publish_info(self.outgoing.topic) is None:
-            return self.core.client.routes.too_late(self.outgoing.topic, self.timeout)
-        text = f"no broker of {self.outgoing.topic} could be reached within {rounded(self.timeout)} s: nothing was sent"
-        return unsent(RequestTimeoutError(text, timeout=self.timeout))
+
+def never_begun(core: SendCore, topic: str, timeout: float) -> RocketMQError:
+    """Return the error of a message that no connection has got within its timeout."""
+    if core.client.routes.publish_info(topic) is None:
+        return core.client.routes.too_late(topic, timeout)
+    text = f"no broker of {topic} could be reached within {rounded(timeout)} s: nothing was sent"
+    return unsent(RequestTimeoutError(text, timeout=timeout))

@@ -168,16 +168,15 @@ class RemoteBrokerOffsetStore:
             RocketMQError: a queue could not be committed; if several, the error of the first one in sorted order. All
                 are attempted.
         """
-        noted = {queue: self._offsets[queue] for queue in queues if queue in self._offsets}
         failures: dict[MessageQueue, RocketMQError] = {}
 
         async def tell(queue: MessageQueue) -> None:
             try:
-                await self.tell(queue, noted[queue], wait=True)
+                await self._tell(queue, wait=True)
             except RocketMQError as error:
                 failures[queue] = error
 
-        await side_by_side(tell, sorted(noted))
+        await side_by_side(tell, sorted(queue for queue in queues if queue in self._offsets))
         if failures:
             raise failures[min(failures)]
 
@@ -193,13 +192,13 @@ class RemoteBrokerOffsetStore:
     ) -> None:
         async with trio.open_nursery() as nursery:
             for queue in queues:
-                offset = self._offsets.get(queue)
-                if offset is not None:
-                    nursery.start_soon(self._commit, queue, offset, wait, committed)
+                if queue in self._offsets:
+                    nursery.start_soon(self._commit, queue, wait, committed)
 
-    async def _commit(self, queue: MessageQueue, offset: int, wait: bool, committed: set[MessageQueue] | None) -> None:
+    async def _commit(self, queue: MessageQueue, wait: bool, committed: set[MessageQueue] | None) -> None:
+        offset = self._offsets.get(queue, 0)
         try:
-            await self.tell(queue, offset, wait=wait)
+            await self._tell(queue, wait=wait)
         except RocketMQError as error:
             # Only the first of several failures in a row is logged: a broker may be away for hours.
             if queue.broker_name not in self._failing:
@@ -237,6 +236,19 @@ class RemoteBrokerOffsetStore:
             wait=wait,
             timeout=self._client.config.request_timeout,
         )
+
+    async def _tell(self, queue: MessageQueue, *, wait: bool) -> None:
+        """Send the recorded offset of a queue to the broker, unless the queue has been forgotten meanwhile.
+
+        The offset is looked up only when the broker is connected, as another commit or a pull may carry a higher one to
+        it meanwhile. Brokers take lower offsets too, and the next owner of the queue would begin there.
+        """
+        address = await self._address(queue)
+        if self._client.pool.nowait(address) is None:
+            await self._client.pool.get(address, timeout=self._client.config.request_timeout)
+        offset = self._offsets.get(queue)
+        if offset is not None:
+            await self.tell(queue, offset, wait=wait)
 
     async def _address(self, queue: MessageQueue) -> str:
         """The address of the queue's master, or of a slave while there is no master."""

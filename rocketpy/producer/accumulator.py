@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 
 from rocketpy.client.selection import sharding_queue
+from rocketpy.client.send_tries import never_begun
 from rocketpy.errors import ClientClosedError, RequestTimeoutError, RocketMQError, unsent
 from rocketpy.producer.batching import FIXED, Batch, own_error
 from rocketpy.remoting.timers import Alarm
@@ -300,6 +301,8 @@ class Accumulator:
             return
         deadline = batch.deadline(self._linger)
         if deadline > batch.first_deadline:
+            batch.launched = outgoing
+            outgoing.renew = partial(batch.renewed, self._take_ids)
             self._spread.append(batch)
             self._watch(batch)
         left = max(_LEAST, deadline - self._core.clock())
@@ -323,6 +326,7 @@ class Accumulator:
             del self._flying[key]
         if batch in self._spread:
             self._spread.remove(batch)
+            batch.launched = None  # it refers to the batch: no cycle may stay behind
         if self._has_threads and self._inbox:
             self._drain()
         if outcome is not None and batch.is_refused(outcome):
@@ -375,7 +379,7 @@ class Accumulator:
                 sink.hear(_too_late(batch))
         for batch in self._spread:
             for sink in batch.expire(now):
-                sink.hear(_unanswered(batch))
+                sink.hear(self._unanswered(batch))
         dues = [batch.due for batch in self._open.values()]
         dues += [
             entry.deadline for batch in (*waiting, *self._spread) for entry in batch.entries if entry.deadline > now
@@ -383,6 +387,18 @@ class Accumulator:
         if self._has_threads and self._flying:
             dues.append(now + self._linger)  # messages that are left in the inbox linger no longer than others
         return min(dues, default=math.inf)
+
+    def _unanswered(self, batch: Batch) -> RocketMQError:
+        """The error of a message whose time is up while its batch is under way."""
+        topic = batch.entries[0].topic
+        if batch.is_unsent:
+            return never_begun(self._core, topic, batch.timeout)
+        place = topic if batch.queue is None else batch.queue
+        return RequestTimeoutError(
+            f"no answer to the batch with a message for {place} within {batch.timeout:g} s: it may be stored; if it is "
+            "sent again, consumers may get it twice",
+            timeout=batch.timeout,
+        )
 
     def _await_all(self) -> None:
         self._drain()
@@ -425,14 +441,6 @@ def _too_late(batch: Batch) -> RequestTimeoutError:
             "was sent; send it again later",
             timeout=batch.timeout,
         )
-    )
-
-
-def _unanswered(batch: Batch) -> RequestTimeoutError:
-    return RequestTimeoutError(
-        f"no answer to the batch with a message for {batch.queue} within {batch.timeout:g} s: it may be stored; if it "
-        "is sent again, consumers may get it twice",
-        timeout=batch.timeout,
     )
 
 

@@ -70,6 +70,7 @@ class Batch:
         frame_size: Bytes that they take in the frame.
         is_awaited: Whether a caller waits for one of them. Then the batch is sent as soon as no other of its key is
             under way.
+        launched: What was given to be sent, if messages may expire before that is answered.
     """
 
     __slots__ = (
@@ -79,6 +80,7 @@ class Batch:
         "ids",
         "is_awaited",
         "key",
+        "launched",
         "queue",
         "size",
         "timeout",
@@ -99,6 +101,7 @@ class Batch:
         self.size = 0
         self.frame_size = 0
         self.is_awaited = False
+        self.launched: Outgoing | None = None
 
     def __len__(self) -> int:
         """The number of messages."""
@@ -186,6 +189,19 @@ class Batch:
         body = _joined_alike(entries, self.ids) or _joined(entries, _properties(entries, self.ids))
         message = _message(first.topic, body, 0, self.wait)
         return Outgoing(message, _SEND_BATCH, body, text, 0, ",".join(self.ids), is_batch=True, stands_in=True)
+
+    def renewed(self, take_ids: Callable[[int], list[str]]) -> Outgoing:
+        """The frame to send by now: one without the messages that have expired or were given up since it was made."""
+        assert self.launched is not None
+        if all(entry.sink.is_gone for entry in self.entries) or not any(entry.sink.is_gone for entry in self.entries):
+            return self.launched
+        made = self.outgoing(take_ids)
+        return self.launched if made is None else made
+
+    @property
+    def is_unsent(self) -> bool:
+        """Whether no connection has got the batch yet."""
+        return self.launched is not None and self.launched.renew is not None
 
     def _alone(self, entry: Entry) -> Outgoing:
         if entry.outgoing is not None:

@@ -14,6 +14,7 @@ from rocketpy.client.instance import MQClientInstance
 from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.start_position import timestamp_ms
 from rocketpy.errors import BrokerError, BrokerUnreachableError, ConfigError
+from rocketpy.remoting.connection import Connection
 from rocketpy.results import ConsumeFromWhere
 from rocketpy.seams import wall_clock
 from rocketpy.wire.codes import ResponseCode
@@ -150,6 +151,31 @@ async def test_OF1_what_is_noted_is_committed(autojump_clock: MockClock) -> None
         await trio.testing.wait_all_tasks_blocked()
         assert w.broker.requests[-1].is_oneway
         assert w.broker.offsets["Orders", 0] == 5
+
+
+@pytest.mark.parametrize(("then", "told"), [(9, [9]), (None, [])], ids=["progress", "forgotten"])
+@pytest.mark.parametrize("way", ["persist", "commit", "commit_all"])
+async def test_OF1_a_commit_that_waits_for_its_broker_never_goes_back(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, way: str, then: int | None, told: list[int]
+) -> None:
+    async with world() as w, MQClientInstance(namesrv=w.name_server.address, network=w.network) as client:
+        store = RemoteBrokerOffsetStore(client, "billing")
+        await client.routes.ensure_subscribe("Orders")
+        store.update(queue(), 5)
+        dial = client.pool.get
+
+        async def get(address: str, *, timeout: float) -> Connection:
+            if then is None:
+                store.remove(queue())
+            else:
+                store.update(queue(), then)
+            return await dial(address, timeout=timeout)
+
+        monkeypatch.setattr(client.pool, "get", get)
+        limits = {"deadline": trio.current_time() + 9} if way == "commit_all" else {}
+        await getattr(store, way)([queue()], **limits)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [each.commit_offset for each in w.broker.commits] == told
 
 
 async def test_OF1_a_commit_that_fails_is_no_error(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
