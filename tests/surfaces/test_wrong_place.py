@@ -40,6 +40,16 @@ def test_classes_of_asyncio_say_in_trio_where_the_right_ones_are():
     trio.run(main)
 
 
+@pytest.mark.parametrize("module", [rocketpy, rocketpy.aio])
+def test_plain_with_says_that_async_with_is_meant(module):
+    for thing in of_every_kind(module):
+        name = type(thing).__name__
+        with pytest.raises(TypeError, match=rf"^{name} is entered with `async with`.* take rocketpy\.sync\.{name}$"):
+            with thing:
+                raise AssertionError("nobody gets here")
+        assert "not started" in repr(thing)
+
+
 def test_a_producer_of_one_trio_loop_refuses_the_sends_of_another_one(namesrv, topic):
     message = rocketpy.Message(topic, b"hello")
 
