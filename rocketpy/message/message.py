@@ -155,8 +155,8 @@ def _joined_keys(keys: Iterable[str]) -> str:
                 f"keys is {keys!r:.100}, but RocketMQ separates keys by spaces: give a list, keys={parts!r:.100}"
             )
         return keys
-    if not isinstance(keys, Iterable):
-        raise ConfigError(f"keys is of type {type(keys).__name__}: give a list of str")
+    if type(keys) is not list:
+        _check_iterable(keys)
     parts = [_checked_text("a key", key) for key in keys]
     for part in parts:
         if part.split() != [part]:
@@ -165,6 +165,11 @@ def _joined_keys(keys: Iterable[str]) -> str:
                 f" as keys={part.split()!r:.100}, or write it without white space"
             )
     return KEY_SEPARATOR.join(parts)
+
+
+def _check_iterable(keys: object) -> None:
+    if not isinstance(keys, Iterable) or isinstance(keys, Mapping):
+        raise ConfigError(f"keys is of type {type(keys).__name__}: give a list of str")
 
 
 def _put_user_properties(wire: dict[str, str], properties: Mapping[str, str]) -> None:

@@ -151,6 +151,8 @@ def test_threat_M7_separators_are_refused_everywhere(arguments: dict[str, Any]) 
         ({"keys": ["order 1"]}, "contains a space"),
         ({"keys": [""]}, "a key is empty"),
         ({"keys": [5]}, "a key is of type int"),
+        ({"keys": {"a": 1}}, "keys is of type dict: give a list of str"),
+        ({"keys": 5}, "keys is of type int: give a list of str"),
         ({"tags": 5}, "tags is of type int"),
         ({"sharding_key": ""}, "sharding_key is empty"),
         ({"sharding_key": 7}, "sharding_key is of type int"),
