@@ -17,8 +17,11 @@ from rocketpy.seams import wall_ms
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-__all__ = ["Message"]
+__all__ = ["MOST_LEVELS", "Message"]
 
+MOST_LEVELS: Final = 64
+"""Brokers have 18 delay levels unless configured otherwise (`messageDelayLevel`), and take a larger one for the highest
+that they have. What is beyond any of them is no level, but seconds."""
 _SEPARATORS = frozenset("\x01\x02")
 _LONG: Final = 2**63 - 1
 _PAST_MS: Final = 1000
@@ -40,7 +43,8 @@ class Message(Valued):
             space.
         properties: Further properties; names and values are str.
         sharding_key: Messages with equal sharding keys go to one queue, in the order they are sent.
-        delay_level: One of the broker's delay levels, 1 to 18; 0 is none.
+        delay_level: One of the broker's delay levels, 1 to 18 unless it is configured to have more (up to 64 here); 0
+            is none. Brokers take a level above their highest for that one.
         delay: Seconds (or a timedelta) until delivery, to the millisecond. RocketMQ 5 brokers only.
         deliver_at: An aware datetime, or milliseconds since 1970; not in the past. RocketMQ 5 brokers only.
         wait_store_ok: Whether the answer waits until the message is flushed and replicated as the broker is
@@ -200,8 +204,11 @@ def _put_delay(
 
 
 def _checked_level(level: object) -> int:
-    if not isinstance(level, int) or isinstance(level, bool) or not 0 <= level < 1 << 31:
-        raise ConfigError(f"delay_level is {level!r}: give a level from 1 to 18, or 0 for none")
+    if not isinstance(level, int) or isinstance(level, bool) or not 0 <= level <= MOST_LEVELS:
+        raise ConfigError(
+            f"delay_level is {level!r}: give a level that the brokers have, 1 to 18 as a rule, or 0 for none; a level "
+            "is no number of seconds: delay= takes those"
+        )
     return level
 
 
