@@ -467,3 +467,14 @@ def test_values_are_the_very_same_on_every_surface() -> None:
         ),
         "take values from rocketpy as they are",
     )
+
+
+@pytest.mark.parametrize("module", [rocketpy.sync, rocketpy.aio])
+@pytest.mark.parametrize("name", ["RocketMQError", "by_hash"])
+def test_what_all_surfaces_share_is_said_to_be_at_the_top(module: ModuleType, name: str) -> None:
+    with pytest.raises(
+        AttributeError, match=rf"^module '{module.__name__}' has no attribute '{name}': write rocketpy\.{name}$"
+    ):
+        getattr(module, name)
+    with pytest.raises(AttributeError, match=r"has no attribute 'Nothing'$"):
+        module.Nothing  # noqa: B018 - looking it up is all

@@ -145,7 +145,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
-        raise AttributeError(f"module 'rocketpy.aio' has no attribute {name!r}")
+        where = f": write rocketpy.{name}" if name in import_module("rocketpy").__all__ else ""
+        raise AttributeError(f"module 'rocketpy.aio' has no attribute {name!r}{where}")
     value = getattr(import_module(_HOME_OF.get(name, "rocketpy")), name)
     globals()[name] = value
     return value

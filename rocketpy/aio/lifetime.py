@@ -15,7 +15,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
-from rocketpy.client.reopening import Reopenable
+from rocketpy.client.reopening import AsyncReopenable
 from rocketpy.errors import ClientClosedError
 from rocketpy.portal import Call, Opened, Portal
 
@@ -79,7 +79,7 @@ class _Start(Call[None]):
         self.over = asyncio.Event()
 
 
-class Lifetime(Reopenable, Generic[T]):
+class Lifetime(AsyncReopenable, Generic[T]):
     """Holds one object of the trio surface open in the portal, for one event loop.
 
     Args:

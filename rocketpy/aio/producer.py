@@ -127,14 +127,14 @@ class Producer(Lifetime[TrioProducer]):
         direct, config = self._direct, self._inner.config
         if direct.outside.accumulator is not None:
             message = direct.outside.filled(message)
-        if (head := direct.outside.head(message)) is not None:
-            seconds = self._inner.checked_timeout(timeout)
-            chosen = await self._queue_of(message, queue, selector, arg, seconds)
-            retries = config.retry_times_when_send_failed
-            return await self._lingering.send(direct.outside, message, head, chosen, seconds, retries)
+            if (head := direct.outside.head(message)) is not None:
+                seconds = self._inner.checked_timeout(timeout)
+                chosen = await self._queue_of(message, queue, selector, arg, seconds)
+                retries = config.retry_times_when_send_failed
+                return await self._lingering.send(direct.outside, message, head, chosen, seconds, retries)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
-        if queue is None and selector is None:
+        if queue is None and selector is None and arg is None:
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
             terms = await self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_failed)

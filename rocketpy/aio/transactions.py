@@ -9,7 +9,7 @@ from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.producer import Producer
 from rocketpy.errors import RocketMQError
 from rocketpy.producer import TransactionProducer as TrioProducer
-from rocketpy.producer.local_half import EXECUTOR, NOT_OK, in_thread, is_async, judged, raised
+from rocketpy.producer.local_half import EXECUTOR, NOT_OK, in_thread, is_async, judged, names_first, raised
 from rocketpy.results import SendStatus
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ class TransactionProducer(Producer):
     which the producer was opened, plain ones in threads.
     """
 
+    @names_first
     def __init__(
         self,
         group: str | None = None,
@@ -88,7 +89,9 @@ class TransactionProducer(Producer):
         self._bridge.check()
         inner = self._transactions
         half, chosen = inner.begin(message, executor)
-        sent = await self.send(half, queue=queue, selector=selector, arg=arg, timeout=timeout)
+        sent = await self.send(
+            half, queue=queue, selector=selector, arg=None if selector is None else arg, timeout=timeout
+        )
         outcome = NOT_OK
         if sent.status is SendStatus.SEND_OK:
             try:

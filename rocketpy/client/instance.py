@@ -24,7 +24,7 @@ from rocketpy.client.data_links import DataLinks
 from rocketpy.client.heartbeat import Heartbeats
 from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.name_server import NameServers
-from rocketpy.client.reopening import Reopenable
+from rocketpy.client.reopening import AsyncReopenable
 from rocketpy.client.requests import Requests
 from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
 from rocketpy.client.routing import RouteTable
@@ -54,7 +54,7 @@ class Flushed(Protocol):
         ...
 
 
-class MQClientInstance(Reopenable):
+class MQClientInstance(AsyncReopenable):
     """A client: ``async with MQClientInstance(namesrv="127.0.0.1:9876") as client:``.
 
     Args:

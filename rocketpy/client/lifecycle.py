@@ -55,10 +55,12 @@ class Lifecycle:
         what: how error texts name the object, such as "producer orders".
     """
 
-    __slots__ = ("_forks", "_loop", "_pid", "state", "what")
+    __slots__ = ("_forks", "_loop", "_pid", "remedy", "state", "what")
 
     def __init__(self, what: str) -> None:
         self.what = what
+        self.remedy = "use it inside `async with`"
+        """What to do if it was not started. Other surfaces replace it."""
         self.state = State.NEW
         self._forks = _forks
         self._pid = os.getpid()
@@ -161,7 +163,7 @@ class Lifecycle:
     def _refuse(self) -> NoReturn:
         self._check_process()
         remedy = {
-            State.NEW: "use it inside `async with` (`with` in blocking code)",
+            State.NEW: self.remedy,
             State.OPENING: "wait until its start has returned",
         }
         raise ClientClosedError(f"{self.what} is {self.state.value}: {remedy.get(self.state, 'make a new one')}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rocketpy.client.lifecycle import NotPicklable
 from rocketpy.errors import ClientClosedError
 
-__all__ = ["Reopenable"]
+__all__ = ["AsyncReopenable", "Reopenable"]
 
 
 class Reopenable(NotPicklable):
@@ -30,6 +30,26 @@ class Reopenable(NotPicklable):
         if not crossed_fork:
             _refuse(self)
         type(self).__init__(self, **self._made_with)
+
+
+class AsyncReopenable(Reopenable):
+    """Base class of those that are entered with `async with`: `with` says so."""
+
+    if not TYPE_CHECKING:  # type checkers say it by themselves, of classes without these methods
+
+        def __enter__(self) -> NoReturn:
+            """Refuse it.
+
+            Raises:
+                TypeError: always.
+            """
+            name = type(self).__name__
+            raise TypeError(
+                f"{name} is entered with `async with`, in async code; in blocking code, take rocketpy.sync.{name}"
+            )
+
+        def __exit__(self, *_: object) -> None:
+            """Never called."""
 
 
 def _refuse(thing: object) -> NoReturn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from inspect import iscoroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rocketpy.errors import ConfigError
@@ -141,8 +142,16 @@ def select_by(selector: QueueSelector, queues: Sequence[MessageQueue], message: 
     """
     chosen = selector(queues, message, arg)
     if chosen not in queues:
-        raise ConfigError(f"the selector chose {chosen!r}, which is none of the {len(queues)} queues it was given")
+        raise _not_chosen(chosen, len(queues))
     return chosen
+
+
+def _not_chosen(chosen: object, count: int) -> ConfigError:
+    """The error for what a selector returned in place of one of `count` queues."""
+    if iscoroutine(chosen):
+        chosen.close()  # or Python would warn that nobody has awaited it
+        return ConfigError("the selector is async: give a plain function, which returns one of the queues")
+    return ConfigError(f"the selector chose {chosen!r}, which is none of the {count} queues it was given")
 
 
 def _at(queues: Sequence[MessageQueue], number: int) -> MessageQueue:

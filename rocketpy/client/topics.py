@@ -75,7 +75,11 @@ async def create_topic(
                 await admin_api.create_topic(client.pool, address, config, default_topic=key, timeout=timeout)
             await _wait_visible(client, topic, wanted)
     except trio.TooSlowError as exc:
-        raise RequestTimeoutError(f"the topic {topic} was not there within {timeout:g} s", timeout=timeout) from exc
+        raise RequestTimeoutError(
+            f"the topic {topic} was not there within {timeout:g} s: see whether all brokers and name servers answer, "
+            "and create it again, with a longer timeout if they are slow",
+            timeout=timeout,
+        ) from exc
 
 
 def _check(queues: object) -> None:

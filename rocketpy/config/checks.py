@@ -51,7 +51,8 @@ Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 def number(name: str, value: object, kinds: tuple[type, ...]) -> None:
     if isinstance(value, bool) or not isinstance(value, kinds):
-        raise ConfigError(f"{name} must be a number, not {value!r:.100}")
+        what = "a number" if float in kinds else "a whole number"
+        raise ConfigError(f"{name} must be {what}, not {value!r:.100}")
 
 
 def seconds(low: float, high: float) -> Check:

@@ -19,7 +19,7 @@ from rocketpy.wire.hosts import format_address, parse_address
 if TYPE_CHECKING:
     from rocketpy.security.credentials import Credentials
 
-__all__ = ["ClientConfig", "parse_addresses"]
+__all__ = ["ClientConfig", "check_names", "parse_addresses"]
 
 
 def parse_addresses(value: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -74,6 +74,18 @@ def _needs_secret_key(config: ClientConfig, field: attrs.Attribute[Any], value: 
         raise ConfigError(f"{field.name} must be non-empty text, not {value!r:.100}")
     if value is not None and config.secret_key is None:
         raise ConfigError(f"{field.name} needs the secret_key that belongs to it")
+
+
+def check_names(kind: type[ClientConfig], names: Iterable[str]) -> set[str]:
+    """Refuse names that are no settings of a config class. Returns those of all its settings.
+
+    Raises:
+        ConfigError: one is none; the text says what stands for it here.
+    """
+    known = {field.name for field in attrs.fields(kind)}
+    if unknown := set(names) - known:
+        raise ConfigError(f"{kind.__name__} has no setting {_with_advice(unknown, known)}")
+    return known
 
 
 def _with_advice(unknown: Iterable[str], known: Iterable[str]) -> str:
@@ -163,9 +175,7 @@ class ClientConfig:
         """
         if config is not None and not isinstance(config, ClientConfig):
             raise ConfigError(f"config must be a config such as {cls.__name__}, not {config!r:.100}")
-        known = {field.name for field in attrs.fields(cls)}
-        if unknown := set(fields) - known:
-            raise ConfigError(f"{cls.__name__} has no setting {_with_advice(unknown, known)}")
+        known = check_names(cls, fields)
         if fields.get("namesrv", ()) is None:
             del fields["namesrv"]  # an option that was not given, as from a command line
         base = {} if config is None else attrs.asdict(config, recurse=False)

@@ -45,7 +45,9 @@ def _compression_type(value: CompressionType | str) -> CompressionType:
     if isinstance(value, CompressionType):
         return value
     if value not in (names := [member.name for member in CompressionType]):
-        raise ConfigError(f"compress_type must be one of {', '.join(names)}, not {value!r:.100}")
+        meant = str(value).upper()
+        hint = f": do you mean {meant}?" if meant in names else ""
+        raise ConfigError(f"compress_type must be one of {', '.join(names)}, not {value!r:.100}{hint}")
     return CompressionType[value]
 
 

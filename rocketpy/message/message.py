@@ -17,8 +17,11 @@ from rocketpy.seams import wall_ms
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-__all__ = ["Message"]
+__all__ = ["MOST_LEVELS", "Message"]
 
+MOST_LEVELS: Final = 64
+"""Brokers have 18 delay levels unless configured otherwise (`messageDelayLevel`), and take a larger one for the highest
+that they have. What is beyond any of them is no level, but seconds."""
 _SEPARATORS = frozenset("\x01\x02")
 _LONG: Final = 2**63 - 1
 _PAST_MS: Final = 1000
@@ -40,7 +43,8 @@ class Message(Valued):
             space.
         properties: Further properties; names and values are str.
         sharding_key: Messages with equal sharding keys go to one queue, in the order they are sent.
-        delay_level: One of the broker's delay levels, 1 to 18; 0 is none.
+        delay_level: One of the broker's delay levels, 1 to 18 unless it is configured to have more (up to 64 here); 0
+            is none. Brokers take a level above their highest for that one.
         delay: Seconds (or a timedelta) until delivery, to the millisecond. RocketMQ 5 brokers only.
         deliver_at: An aware datetime, or milliseconds since 1970; not in the past. RocketMQ 5 brokers only.
         wait_store_ok: Whether the answer waits until the message is flushed and replicated as the broker is
@@ -155,8 +159,8 @@ def _joined_keys(keys: Iterable[str]) -> str:
                 f"keys is {keys!r:.100}, but RocketMQ separates keys by spaces: give a list, keys={parts!r:.100}"
             )
         return keys
-    if not isinstance(keys, Iterable):
-        raise ConfigError(f"keys is of type {type(keys).__name__}: give a list of str")
+    if type(keys) is not list:
+        _check_iterable(keys)
     parts = [_checked_text("a key", key) for key in keys]
     for part in parts:
         if part.split() != [part]:
@@ -165,6 +169,11 @@ def _joined_keys(keys: Iterable[str]) -> str:
                 f" as keys={part.split()!r:.100}, or write it without white space"
             )
     return KEY_SEPARATOR.join(parts)
+
+
+def _check_iterable(keys: object) -> None:
+    if not isinstance(keys, Iterable) or isinstance(keys, Mapping):
+        raise ConfigError(f"keys is of type {type(keys).__name__}: give a list of str")
 
 
 def _put_user_properties(wire: dict[str, str], properties: Mapping[str, str]) -> None:
@@ -195,8 +204,11 @@ def _put_delay(
 
 
 def _checked_level(level: object) -> int:
-    if not isinstance(level, int) or isinstance(level, bool) or not 0 <= level < 1 << 31:
-        raise ConfigError(f"delay_level is {level!r}: give a level from 1 to 18, or 0 for none")
+    if not isinstance(level, int) or isinstance(level, bool) or not 0 <= level <= MOST_LEVELS:
+        raise ConfigError(
+            f"delay_level is {level!r}: give a level that the brokers have, 1 to 18 as a rule, or 0 for none; a level "
+            "is no number of seconds: delay= takes those"
+        )
     return level
 
 

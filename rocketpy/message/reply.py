@@ -20,6 +20,16 @@ REPLY: Final = "reply"
 """The value of MSG_TYPE that makes a message a reply."""
 
 
+_DELAYS: Final = frozenset(
+    {
+        PropertyName.DELAY,
+        PropertyName.TIMER_DELAY_SEC,
+        PropertyName.TIMER_DELAY_MS,
+        PropertyName.TIMER_DELIVER_MS,
+    }
+)
+
+
 class Reply(Message):
     """A message that replies to a request. `create_reply_message` makes it; it cannot be sent in a batch."""
 
@@ -87,12 +97,17 @@ def as_request(message: Message, *, correlation_id: str, client_id: str, ttl: in
         ttl: Milliseconds for which the client waits for a reply.
 
     Raises:
-        ConfigError: it is not a message, or it is a reply.
+        ConfigError: it is not a message, is a reply, or is delayed.
     """
     if not isinstance(message, Message):
         raise ConfigError(f"give a Message, not {message!r:.100}")
     if message.properties.get(PropertyName.MESSAGE_TYPE) == REPLY:
         raise ConfigError("the message is a reply, which cannot be a request: send it with send")
+    if not _DELAYS.isdisjoint(message.properties):
+        raise ConfigError(
+            "a request cannot be delayed, because its reply is waited for at once: leave out delay_level, delay and "
+            "deliver_at, or send it with send"
+        )
     made = Message.__new__(Message)
     made.topic, made.body, made.flag = message.topic, message.body, message.flag
     made.properties = message.properties | {

@@ -33,6 +33,9 @@ class OpenTelemetry:
         meter_provider: The provider for metrics; the global one when None.
         propagator: Injects the context of a span into the properties of messages, and extracts it; the global one when
             None, which is W3C's (`traceparent`, `tracestate`, `baggage`) unless you have set another.
+
+    Raises:
+        ConfigError: one of them is no such object.
     """
 
     def __init__(
@@ -42,6 +45,13 @@ class OpenTelemetry:
         meter_provider: MeterProvider | None = None,
         propagator: TextMapPropagator | None = None,
     ) -> None:
+        for name, given, method in (
+            ("tracer_provider", tracer_provider, "get_tracer"),
+            ("meter_provider", meter_provider, "get_meter"),
+            ("propagator", propagator, "inject"),
+        ):
+            if given is not None and (isinstance(given, type) or not callable(getattr(given, method, None))):
+                raise ConfigError(f"{name} must be an object with the method {method}, or None, not {given!r:.100}")
         self._instruments = Instruments(tracer_provider, meter_provider, propagator)
 
     def instrument(self, role: T) -> T:

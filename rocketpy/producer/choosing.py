@@ -36,8 +36,10 @@ def choice_of(message: Message, queue: MessageQueue | None, selector: QueueSelec
     """What chooses the queue of a message; None when it is left to us.
 
     Raises:
-        ConfigError: this is no queue for the message, no selector, or both.
+        ConfigError: this is no queue for the message, no selector, or both; or an argument for no selector.
     """
+    if selector is None and arg is not None:
+        raise ConfigError("arg is given to a selector, and there is none: give selector=, such as by_hash, too")
     if queue is None and selector is None:
         return None
     if queue is not None and selector is not None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from functools import partial
+from functools import partial, wraps
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeAlias
 
 import trio
 
+from rocketpy.config import TransactionProducerConfig
+from rocketpy.config.client import check_names
 from rocketpy.errors import ConfigError
 from rocketpy.forked import ChildEnds
 from rocketpy.results import LocalTransactionState
@@ -36,9 +38,12 @@ __all__ = [
     "in_thread",
     "is_async",
     "judged",
+    "names_first",
     "raised",
     "run_here",
 ]
+
+P = ParamSpec("P")
 
 State: TypeAlias = LocalTransactionState
 Executor: TypeAlias = "Callable[[Message, Any], State | Awaitable[State]]"
@@ -49,6 +54,8 @@ Checker: TypeAlias = "Callable[[MessageExt], State | Awaitable[State]]"
 AsyncCaller: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...]], Awaitable[Any]]
 """Calls an async function of the user's in the loop for such code, given the function and its arguments."""
 _STATES = "return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN"
+_ARGUMENTS: Final = {"group", "executor", "config", "client", "network", "async_caller"}
+"""Of a transaction producer, besides its settings and the checker."""
 EXECUTOR = "executor"
 """The name of an executor in errors and logs."""
 
@@ -107,6 +114,20 @@ def checked_function(what: str, function: Any, arguments: int) -> Any:
     except ValueError:
         pass  # it has no signature to look at
     return function
+
+
+def names_first(init: Callable[P, None]) -> Callable[P, None]:
+    """Decorate the constructor of a transaction producer, so that it refuses unknown settings, such as a
+    `transactionListener`, with advice on each, before Python misses the checker that stands for one.
+    """
+
+    @wraps(init)
+    def checked(*args: P.args, **fields: P.kwargs) -> None:
+        if "checker" not in fields:
+            check_names(TransactionProducerConfig, fields.keys() - _ARGUMENTS)
+        init(*args, **fields)
+
+    return checked
 
 
 def judged(what: str, returned: object) -> Outcome:

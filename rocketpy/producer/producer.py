@@ -15,7 +15,7 @@ from rocketpy.client.client_id import new_unique_ids
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.outgoing import Preparer
-from rocketpy.client.reopening import Reopenable
+from rocketpy.client.reopening import AsyncReopenable
 from rocketpy.client.send_hooks import SendHooks
 from rocketpy.client.send_oneway import send_oneway
 from rocketpy.client.sending import SendCore
@@ -48,7 +48,7 @@ __all__ = ["Producer"]
 logger = get_logger(__name__)
 
 
-class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
+class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.
@@ -224,12 +224,11 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
     ) -> SendResult:
         """Send a message and wait until a broker has stored it.
 
-        A message with a sharding key goes to the queue of that key, after earlier sends with that key have ended. Other
-        messages without `queue` and `selector` go to the next queue in turn. If a try fails, the next one goes to
-        another broker, even if the outcome is unknown, so the message may be stored twice. A message with a sharding
-        key, a `queue` or a `selector` is tried again only at its queue, and only if it was certainly not stored. There
-        are up to `retry_times_when_send_failed` more tries, all within `timeout`. A message whose send is cancelled or
-        times out may still be stored.
+        A message with a sharding key goes to the queue of that key, after earlier sends with that key. Others without
+        `queue` and `selector` go to the next queue in turn. If a try fails, the next one goes to another broker, even
+        if the outcome is unknown, so it may be stored twice. One with a sharding key, a `queue` or a `selector` is
+        tried again at its queue only, if it was certainly not stored. There are up to `retry_times_when_send_failed`
+        more tries, all within `timeout`. One that is cancelled or times out may still be stored.
 
         Args:
             message: the message.
@@ -249,10 +248,12 @@ class Producer(Requesting, Recalling, Splitting, Observed, Reopenable):
         if self._lingering is not None:
             message = self._preparer.filled(message)
             if (head := self.outside.items.head(message)) is not None:
-                choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
+                choice = choice_of(message, queue, selector, arg)
                 return await self._lingering.send(message, head, choice, self.checked_timeout(timeout))
         outgoing, config = self._preparer.one(message), self.config
-        choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
+        choice = None
+        if queue is not None or selector is not None or arg is not None:
+            choice = choice_of(message, queue, selector, arg)
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
         self._under_way += 1

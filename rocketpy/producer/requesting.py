@@ -92,7 +92,7 @@ class Requesting:
         """
         self._lifecycle.check_here()
         asked = self.prepare_request(message, timeout)
-        choice = None if queue is None and selector is None else choice_of(message, queue, selector, arg)
+        choice = choice_of(message, queue, selector, arg)
         return await self.ask(asked, choice, self.config.retry_times_when_send_failed)
 
     def prepare_request(self, message: Message, timeout: float | None) -> Asked:

@@ -21,6 +21,7 @@ from rocketpy.producer.local_half import (
     call_in_this_loop,
     checked_function,
     judged,
+    names_first,
     raised,
     run_here,
 )
@@ -94,6 +95,7 @@ class TransactionProducer(Producer):
     _settings: ClassVar[type[ProducerConfig]] = TransactionProducerConfig
     config: TransactionProducerConfig
 
+    @names_first
     def __init__(
         self,
         group: str | None = None,
@@ -208,7 +210,8 @@ class TransactionProducer(Producer):
         """
         self._lifecycle.check_here()
         half, executor = self.begin(message, executor)
-        sent = await self.send(half, queue=queue, selector=selector, arg=arg, timeout=timeout)
+        choosing = {} if selector is None else {"selector": selector, "arg": arg}
+        sent = await self.send(half, queue=queue, timeout=timeout, **choosing)
         outcome = NOT_OK
         if sent.status is SendStatus.SEND_OK:
             try:

@@ -85,7 +85,8 @@ class MsgpackSerializer:
         except UnicodeDecodeError as exc:
             raise SerializationError(f"a text in the body is not UTF-8: {exc.reason}") from None
         except (ValueError, OverflowError, msgpack.UnpackException) as exc:
-            raise SerializationError(f"the body is not one value of msgpack: {exc}") from None
+            why = str(exc) or "it has a byte that begins no value"
+            raise SerializationError(f"the body is not one value of msgpack: {why}") from None
         check_depth(value, self.max_depth)
         return value
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from rocketpy.errors import ConfigError
 from rocketpy.message import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
+from rocketpy.message.message import MOST_LEVELS
 from rocketpy.serialization.plain import scalar_text
 from rocketpy.wire.names import NOT_ALLOWED_SEND, check_topic
 
@@ -28,7 +29,6 @@ WHOLE_ROW: Final = "*"
 """In place of a column: the row itself, as an object of its columns."""
 
 _LARGEST = 2**63 - 1
-_LARGEST_LEVEL = 2**31 - 1
 _SEPARATORS = frozenset("\x01\x02")
 _MOST_KNOWN = 1_000
 _known_names: set[str] = set()
@@ -189,8 +189,11 @@ def _put_delay_level(properties: dict[str, str], value: object) -> None:
     if type(value) is not int and not _is_integer(value):
         raise ConfigError(f"the delay level is of the type {_type(value)}: give an integer")
     level = int(value)  # type: ignore[call-overload]  # it is an integer, if perhaps one of numpy's
-    if not 0 <= level <= _LARGEST_LEVEL:
-        raise ConfigError(f"the delay level is {level}: give a level from 1 to 18, or 0 or null for none")
+    if not 0 <= level <= MOST_LEVELS:
+        raise ConfigError(
+            f"the delay level is {level}: give a level that the brokers have, 1 to 18 as a rule, or 0 or null for "
+            "none; a level is no number of seconds: deliver_at takes a time"
+        )
     if level:
         properties[PropertyName.DELAY] = str(level)
 

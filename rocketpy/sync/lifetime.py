@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from rocketpy.client.homes import home_of
-from rocketpy.client.lifecycle import forks
+from rocketpy.client.lifecycle import Lifecycle, forks
 from rocketpy.client.reopening import Reopenable
 from rocketpy.errors import ClientClosedError
 from rocketpy.portal import Opened, Portal
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
 
 __all__ = ["Lifetime"]
+
+_REMEDY = "use it inside `with`, or call start() first"
 
 T = TypeVar("T", bound=AbstractAsyncContextManager[Any])
 
@@ -38,6 +40,8 @@ class Lifetime(Reopenable, Generic[T]):
 
     def __init__(self, inner: T, *, needs: object = None, client: MQClientInstance | None = None) -> None:
         self._inner = inner
+        if isinstance(lifecycle := getattr(inner, "_lifecycle", None), Lifecycle):
+            lifecycle.remedy = _REMEDY
         self._needs = needs
         self._client = client
         self._opened: Opened[Any] | None = None
@@ -192,7 +196,7 @@ class Lifetime(Reopenable, Generic[T]):
         if self._home is None:
             if self._opening is not None and self._is_waited_for:
                 return self._opening[0].home
-            raise ClientClosedError(f"{self._inner!r}: use it inside `with`, or call start() first")
+            raise ClientClosedError(f"{self._inner!r}: {_REMEDY}")
         return self._home
 
     def __repr__(self) -> str:

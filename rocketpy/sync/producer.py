@@ -149,13 +149,13 @@ class Producer(Lifetime[TrioProducer]):
         direct, config = self._direct, self._inner.config
         if self._lingering is not None:
             message = direct.outside.filled(message)
-        if self._lingering is not None and not direct.is_ours and (head := direct.outside.head(message)) is not None:
-            seconds = self._inner.checked_timeout(timeout)
-            chosen = self._queue_of(message, queue, selector, arg, seconds)
-            return self._lingering.send(message, head, chosen, seconds, config.retry_times_when_send_failed)
+            if not direct.is_ours and (head := direct.outside.head(message)) is not None:
+                seconds = self._inner.checked_timeout(timeout)
+                chosen = self._queue_of(message, queue, selector, arg, seconds)
+                return self._lingering.send(message, head, chosen, seconds, config.retry_times_when_send_failed)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
-        if queue is None and selector is None:
+        if queue is None and selector is None and arg is None:
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_failed)
@@ -191,12 +191,12 @@ class Producer(Lifetime[TrioProducer]):
         if self._lingering is not None and (head := direct.outside.head(message)) is not None:
             seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
             chosen = None
-            if queue is not None or selector is not None:
+            if queue is not None or selector is not None or arg is not None:
                 chosen = self._queue_of(message, queue, selector, arg, seconds)
             return self._lingering.send_soon(message, head, chosen, seconds, config.retry_times_when_send_async_failed)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
-        if queue is None and selector is None:
+        if queue is None and selector is None and arg is None:
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_async_failed)
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_async_failed)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 from rocketpy.errors import RocketMQError
 from rocketpy.producer import TransactionProducer as TrioProducer
-from rocketpy.producer.local_half import EXECUTOR, NOT_OK, is_async, judged, raised
+from rocketpy.producer.local_half import EXECUTOR, NOT_OK, is_async, judged, names_first, raised
 from rocketpy.results import SendStatus
 from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.producer import Producer
@@ -33,6 +33,7 @@ class TransactionProducer(Producer):
     their own, plain executors in the thread that sends. Async ones run each in a trio loop in a thread of its own.
     """
 
+    @names_first
     def __init__(
         self,
         group: str | None = None,
@@ -86,7 +87,7 @@ class TransactionProducer(Producer):
         self._check_process()
         inner = self._transactions
         half, chosen = inner.begin(message, executor)
-        sent = self.send(half, queue=queue, selector=selector, arg=arg, timeout=timeout)
+        sent = self.send(half, queue=queue, selector=selector, arg=None if selector is None else arg, timeout=timeout)
         outcome = NOT_OK
         if sent.status is SendStatus.SEND_OK:
             try:

@@ -175,8 +175,8 @@ def test_name_servers_of_none_are_left_out(monkeypatch: pytest.MonkeyPatch) -> N
         ("send_timeout", float("nan"), "between"),
         ("heartbeat_broker_interval", 30_000, "seconds, not in milliseconds"),
         ("retry_times_when_send_failed", -1, "between"),
-        ("retry_times_when_send_failed", 1.5, "must be a number"),
-        ("retry_times_when_send_failed", True, "must be a number"),
+        ("retry_times_when_send_failed", 1.5, "must be a whole number, not 1.5"),
+        ("retry_times_when_send_failed", True, "must be a whole number"),
         ("max_message_size", 0, "between"),
         ("group", "", "blank"),
         ("group", "g" * 121, "120"),
@@ -201,6 +201,7 @@ def test_name_servers_of_none_are_left_out(monkeypatch: pytest.MonkeyPatch) -> N
         ("serialize_type", "XML", "JSON, ROCKETMQ"),
         ("serialize_type", 1, "JSON, ROCKETMQ"),
         ("compress_type", "GZIP", "LZ4, ZSTD, ZLIB"),
+        ("compress_type", "zlib", "not 'zlib': do you mean ZLIB"),
         ("compress_type", 3, "LZ4, ZSTD, ZLIB"),
     ],
 )

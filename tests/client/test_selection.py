@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 from collections import Counter
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from rocketpy.client.selection import RoundRobin, by_hash, by_random, select_by, select_queue, sharding_queue
 from rocketpy.errors import ConfigError
@@ -107,3 +109,14 @@ def test_S14_a_function_chooses_and_is_checked() -> None:
         select_by(lambda queues, message, arg: None, QUEUES, MESSAGE, None)
     with pytest.raises(ZeroDivisionError):
         select_by(lambda queues, message, arg: queues[1 // arg], QUEUES, MESSAGE, 0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_selector_that_is_async_is_refused() -> None:
+    async def choose(queues: Any, message: Message, arg: Any) -> Any:
+        await trio.lowlevel.checkpoint()
+        return queues[0]
+
+    with pytest.raises(ConfigError, match="the selector is async: give a plain function"):
+        select_by(choose, QUEUES, Message("T", b"x"), None)  # type: ignore[arg-type]
+    gc.collect()  # a coroutine that nobody has awaited would be warned of

@@ -10,7 +10,7 @@ import trio
 
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.selection import by_hash, by_random
-from rocketpy.errors import ClientClosedError, ConfigError, LocalProtocolError, RocketMQError
+from rocketpy.errors import ClientClosedError, ConfigError, LocalProtocolError, RequestTimeoutError, RocketMQError
 from rocketpy.message import Message, MessageQueue
 from rocketpy.producer import Producer
 from rocketpy.results import SendStatus
@@ -314,6 +314,17 @@ async def test_queues_and_topics_that_are_not_there(autojump_clock, opened):
         for topic, queues in (("bad name", 4), ("SCHEDULE_TOPIC_XXXX", 4), ("New", 0), ("New", 70_000)):
             with pytest.raises(ConfigError):
                 await producer.create_topic(topic, queues=queues)
+
+
+async def test_a_broker_that_hangs_while_a_topic_is_created(autojump_clock, opened):
+    broker = SendBroker()
+    async with opened(broker) as (producer, world):
+        world.route("TBW102", broker)
+        broker.on(RequestCode.UPDATE_AND_CREATE_TOPIC, lambda connection, request: None)
+        with pytest.raises(
+            RequestTimeoutError, match=r"not there within 2 s: see whether all brokers .* answer, and create"
+        ):
+            await producer.create_topic("New", timeout=2)
 
 
 async def test_arguments_of_a_wrong_type_are_refused_with_what_would_be_right(autojump_clock, opened):

@@ -307,3 +307,8 @@ def test_errors_never_show_the_value(form: Serializer) -> None:
         with pytest.raises(SerializationError) as caught:
             form.encode(value)
         assert "hunter2" not in str(caught.value)
+
+
+def test_bytes_that_begin_no_value_of_msgpack() -> None:
+    with pytest.raises(SerializationError, match=r"not one value of msgpack: it has a byte that begins no value$"):
+        serializer("msgpack").decode(b"\xc1")

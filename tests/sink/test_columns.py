@@ -206,8 +206,9 @@ def test_a_moment_that_is_none_is_refused(value: object, reason: str) -> None:
 def test_a_level_is_a_whole_number() -> None:
     assert put("delay_level", 3) == {"DELAY": "3"}
     assert put("delay_level", 0) == {}
-    for bad in (-1, 2**31):
-        with pytest.raises(ConfigError, match=f"the delay level is {bad}: give a level from 1 to 18"):
+    assert put("delay_level", 64) == {"DELAY": "64"}
+    for bad in (-1, 65, 2**31):
+        with pytest.raises(ConfigError, match=f"the delay level is {bad}: give a level that the brokers have, 1 to 18"):
             put("delay_level", bad)
     for bad in (True, 1.0, "3"):
         with pytest.raises(ConfigError, match=f"the delay level is of the type {type(bad).__name__}"):

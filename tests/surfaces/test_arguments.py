@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpy import Message
+from rocketpy import LocalTransactionState, Message
 from rocketpy.errors import ConfigError
 from tests.surfaces.surface import SURFACES, call, entered
+
+COMMIT = LocalTransactionState.COMMIT
 
 
 @pytest.mark.parametrize("role", ["Producer", "PushConsumer"])
@@ -91,3 +93,57 @@ def test_a_timeout_may_be_as_long_as_the_setting(surface, namesrv, topic):
             assert await call(producer.send(Message(topic, b"x"), timeout=600))
 
     surface.run(main)
+
+
+def test_an_argument_for_no_selector_is_refused(surface, namesrv, topic):
+    async def main():
+        module, message = surface.module, Message(topic, b"x")
+        async with (
+            entered(module.TransactionProducer("p", namesrv=namesrv, checker=print)) as producer,
+            entered(module.Producer("l", namesrv=namesrv, linger=0.01)) as lingering,
+        ):
+            calls = [producer.send, producer.send_oneway, producer.request, lingering.send]
+            if surface.name == "blocking":
+                calls += [producer.send_soon, producer.request_soon, lingering.send_soon]
+            for each in calls:
+                with pytest.raises(
+                    ConfigError, match=r"^arg is given to a selector, and there is none: give selector="
+                ):
+                    await call(each(message, arg=0))
+            # The executor gets it as well.
+            sent = await call(producer.send_in_transaction(message, lambda message, arg: arg, COMMIT))
+            assert sent.local_state is COMMIT
+
+    surface.run(main)
+
+
+def test_a_request_that_is_delayed_is_refused_before_it_is_sent(surface, namesrv, topic):
+    async def main():
+        async with entered(surface.module.Producer("p", namesrv=namesrv)) as producer:
+            for delay in ({"delay": 1}, {"delay_level": 1}, {"deliver_at": 4_102_444_800_000}):
+                with pytest.raises(ConfigError, match=r"^a request cannot be delayed"):
+                    await call(producer.request(Message(topic, b"x", **delay)))
+            assert producer.statistics().sent == 0
+
+    surface.run(main)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"transactionListener": print}, "arguments of TransactionProducer, not settings: checker and executor"),
+        ({"transaction_listener": print}, "checker and executor"),
+        ({"send_timeuot": 3}, "do you mean send_timeout"),
+        ({"transaction_listener": print, "checker": print}, "checker and executor"),
+    ],
+)
+@pytest.mark.parametrize("name", SURFACES)
+def test_what_stands_for_a_transaction_listener_is_said(name, arguments, says):
+    with pytest.raises(ConfigError, match=f"has no setting .*{says}"):
+        SURFACES[name].module.TransactionProducer("group", namesrv="127.0.0.1:9876", **arguments)
+
+
+@pytest.mark.parametrize("name", SURFACES)
+def test_a_missing_checker_is_an_error_of_type(name):
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'checker'"):
+        SURFACES[name].module.TransactionProducer("group", namesrv="127.0.0.1:9876", executor=print)

@@ -10,7 +10,8 @@ import trio
 import rocketpy
 import rocketpy.aio
 import rocketpy.sync
-from rocketpy import ConfigError
+from rocketpy import ClientClosedError, ConfigError
+from tests.surfaces.surface import call
 
 
 def of_every_kind(module):
@@ -40,6 +41,16 @@ def test_classes_of_asyncio_say_in_trio_where_the_right_ones_are():
     trio.run(main)
 
 
+@pytest.mark.parametrize("module", [rocketpy, rocketpy.aio])
+def test_plain_with_says_that_async_with_is_meant(module):
+    for thing in of_every_kind(module):
+        name = type(thing).__name__
+        with pytest.raises(TypeError, match=rf"^{name} is entered with `async with`.* take rocketpy\.sync\.{name}$"):
+            with thing:
+                raise AssertionError("nobody gets here")
+        assert "not started" in repr(thing)
+
+
 def test_a_producer_of_one_trio_loop_refuses_the_sends_of_another_one(namesrv, topic):
     message = rocketpy.Message(topic, b"hello")
 
@@ -51,3 +62,21 @@ def test_a_producer_of_one_trio_loop_refuses_the_sends_of_another_one(namesrv, t
             assert (await producer.send(message)).status is rocketpy.SendStatus.SEND_OK
 
     trio.run(main)
+
+
+REMEDIES = {
+    "trio": r"use it inside `async with`",
+    "blocking": r"use it inside `with`, or call start\(\) first",
+    "asyncio": r"use it inside `async with`, or await start\(\) first",
+}
+
+
+@pytest.mark.parametrize("way", ["send", "send_oneway", "request", "send_soon"])
+def test_what_was_not_started_says_how_this_surface_starts_it(surface, way):
+    async def main():
+        producer = surface.module.Producer("pg", namesrv="127.0.0.1:9")
+        send = getattr(producer, way, producer.send)
+        with pytest.raises(ClientClosedError, match=f"not started: {REMEDIES[surface.name]}$"):
+            await call(send(rocketpy.Message("T", b"x")))
+
+    surface.run(main)
