@@ -11,23 +11,10 @@ import tempfile
 from queue import Queue
 
 from examples.servers import servers
-from rocketpy.sync import Message, MessageExt, MessageModel, Producer, PushConsumer
+from rocketpy.sync import Message, MessageModel, Producer, PushConsumer
 
 
-class Cache:
-    """The prices that one instance knows; its listener is called in a thread."""
-
-    def __init__(self) -> None:
-        self.prices: dict[str, str] = {}
-        self.news: Queue[str] = Queue()
-
-    def on_price(self, message: MessageExt) -> None:
-        name, _, price = message.body.decode().partition(" ")
-        self.prices[name] = price
-        self.news.put(name)
-
-
-def instance(name: str, namesrv: str, folder: str, cache: Cache) -> PushConsumer:
+def instance(name: str, namesrv: str, folder: str, prices: Queue[str]) -> PushConsumer:
     """A member of the group. Its name is the same at every start, and unique on this host."""
     consumer = PushConsumer(
         "price-caches",
@@ -36,13 +23,13 @@ def instance(name: str, namesrv: str, folder: str, cache: Cache) -> PushConsumer
         instance_name=name,
         local_offset_store_dir=folder,
     )
-    consumer.subscribe("Prices", cache.on_price)
+    consumer.subscribe("Prices", lambda message: prices.put(message.body.decode()))
     return consumer
 
 
 def main() -> None:
     """Send two prices to two instances."""
-    one, two = Cache(), Cache()
+    one, two = Queue[str](), Queue[str]()
     with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv, tempfile.TemporaryDirectory() as folder:
         with Producer("price-office", namesrv=namesrv) as producer:
             producer.create_topic("Prices", queues=1)
@@ -51,11 +38,8 @@ def main() -> None:
                 second.wait_assigned(30)
                 for price in ("coffee 3.20", "tea 2.80"):
                     producer.send(Message("Prices", price.encode()))
-                for cache in (one, two):
-                    cache.news.get(timeout=30)
-                    cache.news.get(timeout=30)
-    print("one:", sorted(one.prices.items()))
-    print("two:", sorted(two.prices.items()))
+                print("one:", sorted(one.get(timeout=30) for _ in range(2)))
+                print("two:", sorted(two.get(timeout=30) for _ in range(2)))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,6 @@ def on_orders(orders: list[MessageExt]) -> RetryLater | None:
 
 
 def main() -> None:
-    """Send some orders, and fork a worker that consumes them."""
     with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv:
         with Producer("shop", namesrv=namesrv) as producer:
             producer.create_topic("ForkedOrders", queues=1)

@@ -10,9 +10,8 @@ from __future__ import annotations
 import argparse
 import threading
 
-import rocketpy
-import rocketpy.sync
-from rocketpy.sync import ConsumeFromWhere, Message, MessageExt, Suspend
+from rocketpy import by_hash
+from rocketpy.sync import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer, Suspend
 
 STEPS = ("created", "paid", "shipped", "delivered")
 
@@ -24,12 +23,12 @@ def on_step(message: MessageExt) -> Suspend | None:
     return Suspend(2.0) if step == "paid" and message.reconsume_times == 0 else None
 
 
-def send_orders(producer: rocketpy.sync.Producer, over: threading.Event) -> None:
+def send_orders(producer: Producer, over: threading.Event) -> None:
     """Send the steps of one order after the other."""
     number = 0
     while not over.wait(0.5):
         order, step = divmod(number, len(STEPS))
-        producer.send(Message("Steps", f"{order} {STEPS[step]}".encode()), selector=rocketpy.by_hash, arg=order)
+        producer.send(Message("Steps", f"{order} {STEPS[step]}".encode()), selector=by_hash, arg=order)
         number += 1
 
 
@@ -39,17 +38,13 @@ def main() -> None:
     parser.add_argument("-n", "--namesrv", default=None, help='"host:port;host:port"; NAMESRV_ADDR when left out')
     options = parser.parse_args()
     over = threading.Event()
-    with rocketpy.sync.Producer("orderly-example", namesrv=options.namesrv) as producer:
+    with Producer("orderly-example", namesrv=options.namesrv) as producer:
         producer.create_topic("Steps", queues=4)
         sender = threading.Thread(target=send_orders, args=(producer, over))
         sender.start()
         try:
-            consumer = rocketpy.sync.PushConsumer(
-                "orderly-example",
-                namesrv=options.namesrv,
-                orderly=True,
-                consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
-            )
+            first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+            consumer = PushConsumer("orderly-example", namesrv=options.namesrv, orderly=True, consume_from_where=first)
             consumer.subscribe("Steps", on_step)
             consumer.run_forever()
         finally:

@@ -8,72 +8,51 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-import threading
+import time
 from collections.abc import Mapping
 
 from examples.servers import fill, servers
 from rocketpy.sync import ConsumeFromWhere, MessageExt, MessageQueue, PushConsumer
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)  # each statement is a transaction
+database.execute("CREATE TABLE totals (queue PRIMARY KEY, next, sum)")
 
 
 class Ledger:
-    """A sum, and the offset up to which it includes each queue. The store is `read` and `write`, the listener `add`."""
-
-    def __init__(self, path: str) -> None:
-        self._connection = sqlite3.connect(path, check_same_thread=False)
-        self._lock = threading.Lock()
-        with self._connection:
-            self._connection.execute("create table if not exists totals (queue primary key, next, sum)")
+    """An offset store: the offset up to which the sum includes each queue."""
 
     def read(self, queue: MessageQueue) -> int | None:
-        return self._row(queue)[0]
+        found = database.execute("SELECT next FROM totals WHERE queue = ?", [str(queue)]).fetchone()
+        return found[0] if found else None
 
     def write(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Nothing to do: the listener has already written them."""
 
-    def add(self, message: MessageExt) -> None:
-        with self._lock, self._connection:
-            following, total = self._row(message.queue)
-            if following is not None and message.queue_offset < following:
-                return  # a duplicate
-            row = (str(message.queue), message.queue_offset + 1, total + int(message.body))
-            self._connection.execute("insert or replace into totals values (?, ?, ?)", row)
 
-    def total(self) -> int:
-        with self._lock:
-            return self._connection.execute("select coalesce(sum(sum), 0) from totals").fetchone()[0] or 0
-
-    def _row(self, queue: MessageQueue) -> tuple[int | None, int]:
-        found = self._connection.execute("select next, sum from totals where queue = ?", [str(queue)]).fetchone()
-        return found or (None, 0)
+def add(message: MessageExt) -> None:
+    """The listener. It adds one message of a queue after another, and no message that the sum already has."""
+    row = (str(message.queue), message.queue_offset + 1, int(message.body))
+    again = "DO UPDATE SET next = excluded.next, sum = sum + excluded.sum WHERE next < excluded.next"
+    database.execute(f"INSERT INTO totals VALUES (?, ?, ?) ON CONFLICT (queue) {again}", row)
 
 
-def consume(namesrv: str, ledger: Ledger, until: int) -> None:
+def consume(namesrv: str, until: int) -> int:
     """Consume in order, so that one offset for each queue is all there is to remember."""
-    reached = threading.Event()
-
-    def listener(message: MessageExt) -> None:
-        ledger.add(message)
-        if ledger.total() >= until:
-            reached.set()
-
-    consumer = PushConsumer("ledger", namesrv=namesrv, orderly=True, offset_store=ledger, consume_from_where=FIRST)
-    consumer.subscribe("Amounts", listener)
+    consumer = PushConsumer("ledger", namesrv=namesrv, orderly=True, offset_store=Ledger(), consume_from_where=FIRST)
+    consumer.subscribe("Amounts", add)
     with consumer:
-        if ledger.total() < until:  # the first consumer may have added everything before it ended
-            reached.wait(60)
+        while (total := database.execute("SELECT sum(sum) FROM totals").fetchone()[0] or 0) < until:
+            time.sleep(0.05)
+    return int(total)
 
 
 def main() -> None:
-    """Add up a hundred amounts with two consumers, one after the other."""
-    ledger = Ledger(":memory:")
     with servers(sys.argv[1] if len(sys.argv) > 1 else None) as namesrv:
         fill(namesrv, "Amounts", [str(amount) for amount in range(1, 101)])
-        consume(namesrv, ledger, until=100)
+        consume(namesrv, until=100)
         print("the first consumer has ended; the next one continues where the ledger says")
-        consume(namesrv, ledger, until=5050)
-    print("sum:", ledger.total())
+        print("sum:", consume(namesrv, until=5050))
 
 
 if __name__ == "__main__":

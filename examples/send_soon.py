@@ -8,40 +8,31 @@ Ctrl-C and SIGTERM end it in good order: no more lines are read, and what was ac
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from collections import Counter
 from concurrent.futures import Future  # noqa: TC003 - as users write it
-from types import FrameType
 
-import rocketpy.sync
-from rocketpy.sync import Message, SendResult
+from rocketpy.sync import Message, Producer, SendResult
+
+outcomes: Counter[str] = Counter()
+signals: list[int] = []
 
 
-class Lines:
-    """The lines of standard input, until SIGINT or SIGTERM: the first one interrupts reading, and never a send."""
+def note(future: Future[SendResult]) -> None:
+    """A done-callback: called on a thread of the producer's own, one after the other."""
+    error = future.exception()
+    outcomes["stored" if error is None else "failed"] += 1
+    if error is not None and outcomes["failed"] == 1:
+        print(f"the first failure: {error}", file=sys.stderr)
 
-    def __init__(self) -> None:
-        self.signal = 0
-        self._reads = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._end)
 
-    def _end(self, number: int, _frame: FrameType | None) -> None:
-        self.signal = number
-        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
-        if self._reads:
-            raise KeyboardInterrupt
-
-    def next(self) -> str:
-        """The next line; empty after the last one."""
-        try:
-            self._reads = True
-            return "" if self.signal else sys.stdin.readline()
-        except KeyboardInterrupt:
-            return ""
-        finally:
-            self._reads = False
+def end(number: int, _frame: object) -> None:
+    """A signal handler. It ends the input, even a read that is waiting, and interrupts no send."""
+    signals.append(number)
+    signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+    os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
 
 
 def main() -> int:
@@ -50,26 +41,15 @@ def main() -> int:
     parser.add_argument("topic", help="where the lines go")
     parser.add_argument("-n", "--namesrv", default=None, help='"host:port;host:port"; NAMESRV_ADDR when left out')
     options = parser.parse_args()
-
-    outcomes: Counter[str] = Counter()
-
-    def note(future: Future[SendResult]) -> None:
-        """A done-callback: called on a thread of the producer's own, one after the other."""
-        error = future.exception()
-        outcomes["stored" if error is None else "failed"] += 1
-        if error is not None and outcomes["failed"] == 1:
-            print(f"the first failure: {error}", file=sys.stderr)
-
-    lines = Lines()
-    try:
-        with rocketpy.sync.Producer("lines", namesrv=options.namesrv) as producer:
-            for line in iter(lines.next, ""):
-                if text := line.strip():
-                    # Waits while 1024 messages are under way, so that a long input does not fill the memory.
-                    producer.send_soon(Message(options.topic, text.encode())).add_done_callback(note)
-    finally:
-        print(f"{outcomes['stored']} stored, {outcomes['failed']} failed")
-    return 128 + lines.signal if lines.signal else int(outcomes["failed"] > 0)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    with Producer("lines", namesrv=options.namesrv) as producer:
+        for line in sys.stdin:
+            if not signals and (text := line.strip()):
+                # Waits while 1024 messages are under way, so that a long input does not fill the memory.
+                producer.send_soon(Message(options.topic, text.encode())).add_done_callback(note)
+    print(f"{outcomes['stored']} stored, {outcomes['failed']} failed")
+    return 128 + signals[0] if signals else int(outcomes["failed"] > 0)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,9 @@ import sqlite3
 import sys
 from contextlib import closing
 
+import rocketpy.sync
 from examples.servers import servers
-from rocketpy.sync import (
-    ConsumeFromWhere,
-    LitePullConsumer,
-    LocalTransactionState,
-    Message,
-    MessageExt,
-    TransactionProducer,
-)
+from rocketpy.sync import LocalTransactionState, Message, MessageExt
 
 SHOP = "file:shop?mode=memory&cache=shared"
 COMMIT, ROLLBACK = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK
@@ -46,15 +40,15 @@ def main() -> None:
     with closing(sqlite3.connect(SHOP, uri=True)) as shop, servers(sys.argv[1] if len(sys.argv) > 1 else None) as names:
         shop.executescript("CREATE TABLE stock (left); INSERT INTO stock VALUES (9); CREATE TABLE sales (id, amount)")
         sold = set()
-        with TransactionProducer("shop", checker=look_up, executor=sell, namesrv=names) as producer:
+        with rocketpy.sync.TransactionProducer("shop", checker=look_up, executor=sell, namesrv=names) as producer:
             producer.create_topic(topic)
             for number in range(5):
                 result = producer.send_in_transaction(Message(topic, f"sale {number}".encode()), arg=2)
                 print(f"sale {number}: {result.local_state.name}")
                 sold |= {result.message_id} if result.local_state is COMMIT else set()
         got = 0
-        since = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP  # half an hour ago
-        with LitePullConsumer("accounts", namesrv=names, consume_from_where=since) as accounts:
+        since = rocketpy.sync.ConsumeFromWhere.CONSUME_FROM_TIMESTAMP  # half an hour ago
+        with rocketpy.sync.LitePullConsumer("accounts", namesrv=names, consume_from_where=since) as accounts:
             accounts.subscribe(topic)
             while got < len(sold) and (batch := accounts.poll(timeout=10)):
                 got += sum(message.message_id in sold for message in batch)
