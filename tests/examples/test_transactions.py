@@ -29,7 +29,8 @@ def test_what_it_says(name: str) -> None:
     command = [sys.executable, "-W", "error", "-m", f"examples.{name}"]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert [line for line in ran.stdout.splitlines() if line in SAID[name]] == SAID[name]
+    said = [line for line in ran.stdout.splitlines() if line in SAID[name]]
+    assert list(dict.fromkeys(said)) == SAID[name]  # on a slow machine, the broker may ask twice
 
 
 @pytest.mark.waits("starts a Python twice")

@@ -100,7 +100,7 @@ def test_complaint_12_a_request_under_way_stays_with_the_parent(cluster, namesrv
         lingering = producer.send_soon(Message(topic, b"parent"))
 
         def work():
-            with pytest.raises(ClientClosedError, match="only the parent process hears"):
+            with pytest.raises(ClientClosedError, match="only the parent process learns"):
                 future.result(10)
             with producer.reopen():
                 with pytest.raises(ReplyTimeoutError):
