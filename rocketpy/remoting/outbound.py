@@ -100,7 +100,9 @@ class Outbound(ABC):
             reply = await self.exchange(command.opaque, frame, trio.current_time() + timeout)
         except RequestTimeoutError as exc:
             text = f"{command}, allowed {rounded(timeout)} s: {exc}"
-            raise RequestTimeoutError(text, address=self.address, timeout=timeout) from None
+            error = RequestTimeoutError(text, address=self.address, timeout=timeout)
+            error.nothing_sent = exc.nothing_sent
+            raise error from None
         answer = self.decode_answer(reply)
         if self.hooks:
             hook_after(self.hooks, self.address, command, answer)
@@ -214,10 +216,19 @@ class Outbound(ABC):
         self._check_open()
 
     async def _wait_writable_until(self, deadline: float) -> None:
+        sent = self._transport.sent
         with trio.move_on_at(deadline):
             await self.wait_writable()
             return
-        text = f"{self.address} does not read: {self._transport.pending} bytes wait for it; this request was not sent"
+        pending, sent = self._transport.pending, self._transport.sent - sent
+        if sent:
+            text = (
+                f"{sent} bytes were sent to {self.address} in the time of this request, and {pending} still wait to "
+                "be sent before it: send less at a time, or allow more time; the event loop of this program may be "
+                "too busy; this request was not sent"
+            )
+        else:
+            text = f"{self.address} does not read: {pending} bytes wait for it; this request was not sent"
         raise unsent(RequestTimeoutError(text, address=self.address))
 
     def decode_answer(self, frame: Frame) -> RemotingCommand:

@@ -274,6 +274,32 @@ async def test_a_client_that_writes_faster_than_the_peer_reads_waits(memory: Mem
         assert (await ours.request(RemotingCommand(ECHO, body=b"1"), timeout=2)).body == b"1"
 
 
+async def test_a_peer_that_reads_is_not_blamed_for_a_request_that_is_not_sent_in_time(
+    memory: MemoryNetwork, clock: MockClock
+) -> None:
+    limits = ConnectionLimits(pending_writes=1000, max_pending_writes=1_000_000)
+    async with connection_pair(memory, limits=limits) as (ours, _), trio.open_nursery() as nursery:
+        (link,) = memory.links()
+        link.pause("server")
+        ours.send_oneway(RemotingCommand(SINK, body=bytes(300_000)))
+
+        def send_more() -> None:
+            link.pause("server")
+            ours._transport.on_sent = None
+            ours.send_oneway(RemotingCommand(SINK, body=bytes(400_000)))
+
+        async def read_after_a_second() -> None:
+            await trio.sleep(1)
+            ours._transport.on_sent = send_more
+            link.resume()
+
+        nursery.start_soon(read_after_a_second)
+        with pytest.raises(RequestTimeoutError, match=r"300... bytes were sent .* 400... still wait") as caught:
+            await ours.request(RemotingCommand(ECHO), timeout=2)
+        assert caught.value.nothing_sent
+        link.resume()
+
+
 def flood(connection: Connection) -> None:
     for _ in range(20):
         connection.send_oneway(RemotingCommand(SINK, body=bytes(100_000)))
