@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial, wraps
-from types import FunctionType
+from types import CoroutineType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeAlias
 
 import trio
@@ -76,7 +77,7 @@ class Outcome(NamedTuple):
     @property
     def line(self) -> str | None:
         """The problem for logs, with what to do about it. An error that was raised says that itself."""
-        return self.problem if self.raised is not None else f"{self.problem}: {_STATES}"
+        return self.problem if self.raised is not None else str(self.error)
 
     @property
     def raised(self) -> BaseException | None:
@@ -130,17 +131,43 @@ def names_first(init: Callable[P, None]) -> Callable[P, None]:
     return checked
 
 
+class NotAwaited(TypeError):
+    """A plain function returned a coroutine, which is closed now, as nothing will await it."""
+
+
+def no_coroutine(returned: object) -> object:
+    """Return what a plain function returned.
+
+    Raises:
+        NotAwaited: it is a coroutine.
+    """
+    if isinstance(returned, CoroutineType):
+        with suppress(Exception):  # a coroutine that has started may raise anything
+            returned.close()
+        raise NotAwaited("it returned a coroutine: make it an `async def` function itself")
+    return returned
+
+
 def judged(what: str, returned: object) -> Outcome:
     """The outcome if a function returned this object."""
     if isinstance(returned, LocalTransactionState):
         return Outcome(returned)
-    problem = f"the {what} returned {type(returned).__name__}, which is not a LocalTransactionState"
-    return Outcome(LocalTransactionState.UNKNOWN, ConfigError(f"{problem}: {_STATES}"), problem)
+    try:
+        no_coroutine(returned)
+    except NotAwaited as exc:
+        return raised(what, exc)
+    return _mistaken(f"the {what} returned {type(returned).__name__}, which is not a LocalTransactionState", _STATES)
 
 
 def raised(what: str, error: BaseException) -> Outcome:
     """The outcome if a function raised this error. The broker gets only the type of the error."""
+    if isinstance(error, NotAwaited):
+        return _mistaken(f"the {what} returned a coroutine", f"make the {what} an `async def` function itself")
     return Outcome(LocalTransactionState.UNKNOWN, error, f"the {what} raised {type(error).__name__}")
+
+
+def _mistaken(problem: str, advice: str) -> Outcome:
+    return Outcome(LocalTransactionState.UNKNOWN, ConfigError(f"{problem}: {advice}"), problem)
 
 
 async def call_in_this_loop(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -159,9 +186,14 @@ async def run_here(function: Callable[..., Any], *arguments: Any) -> object:
 
 
 def in_thread(function: Callable[..., Any], *arguments: Any) -> object:
-    """Call a function in a thread that is not the user's, and return what it returns. A child that it forks ends."""
+    """Call a function in a thread that is not the user's, and return what it returns. A child that it forks ends.
+
+    Raises:
+        NotAwaited: it returned a coroutine. Trio's threads take none, and say so in words of their own.
+        BaseException: whatever it raises.
+    """
     with ChildEnds(everywhere=True):
-        return function(*arguments)
+        return no_coroutine(function(*arguments))
 
 
 class CheckerCalls:

@@ -9,7 +9,11 @@ import pytest
 
 import rocketpy.sync
 from rocketpy import Message, SendStatus
+from rocketpy.wire.message_codec import decode_messages
+from tests.interop import probe
+from tests.interop.async_surfaces import ASYNC_SURFACES, entered, loop_of
 from tests.interop.drivers import java_produce, java_push_consumer
+from tests.interop.questions import PULL, pull
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +51,39 @@ def test_S17_javas_consumer_gets_our_messages_where_their_results_say(
         assert message["properties"]["n"] == str(number)
     assert len({result.offset_message_id for result in results.values()}) == COUNT
     assert {result[5:] for result in results.values()} == {(None, "DefaultRegion", True, None)}
+
+
+@pytest.mark.one_line("5.3.3", "the broker does the same for each surface; either line is asked by the blocking one")
+@pytest.mark.parametrize("surface", ASYNC_SURFACES)
+def test_S17_apaches_broker_stores_what_tasks_sent_in_batches_where_their_results_say(
+    apache_cluster: Cluster, fresh_name: Callable[[str], str], surface: str
+) -> None:
+    topic = fresh_name("Linger")
+    apache_cluster.create_topic(topic, queues=2)
+    settings = {"namesrv": apache_cluster.namesrv, "linger": 0.01}
+    with (
+        loop_of(surface) as loop,
+        entered(loop, surface, lambda module: module.Producer(fresh_name("linger"), **settings)) as producer,
+    ):
+        messages = [Message(topic, b"%d" % n, tags=f"t{n % 3}", keys=[f"k{n}"]) for n in range(COUNT)]
+        sends = [loop.start_task_soon(producer.send, message) for message in messages]
+        results = [send.result() for send in sends]
+    assert {result.status for result in results} == {SendStatus.SEND_OK}
+    places = {(result.queue.queue_id, result.queue_offset): n for n, result in enumerate(results)}
+    assert len(places) == COUNT
+    address, found = apache_cluster.brokers[0].address, 0
+    for queue in range(2):
+        offset = 0
+        while (answer := probe.call(address, PULL, pull(topic, queueId=queue, queueOffset=offset))).code == 0:
+            for message in decode_messages(answer.body):
+                number = places[queue, message.queue_offset]
+                assert (message.body, message.keys, message.message_id) == (
+                    b"%d" % number,
+                    (f"k{number}",),
+                    results[number].message_id,
+                )
+                offset, found = message.queue_offset + 1, found + 1
+    assert found == COUNT
 
 
 @pytest.mark.one_line("5.3.3", "4.9.7 has no autoBatch")

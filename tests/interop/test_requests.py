@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from rocketpy import (
     create_reply_message,
 )
 from tests.interop import jvm
+from tests.interop.async_surfaces import ASYNC_SURFACES, entered, loop_of
 from tests.interop.drivers import java_push_consumer, running
 from tests.interop.probe import eventually
 
@@ -120,6 +122,39 @@ def test_S18_we_ask_and_java_replies(
         assert [future.result().body for future in futures] == [b"java: %d" % n for n in range(50)]
         assert consumer.of("not replied") == []
         assert {each["status"] for each in consumer.of("replied")} == {"SEND_OK"}
+
+
+@pytest.mark.one_line("5.3.3", "the broker does the same for each surface; either line is asked by the blocking one")
+@pytest.mark.waits("until a request that nobody replies to has timed out")
+@pytest.mark.parametrize("surface", ASYNC_SURFACES)
+def test_S18_we_ask_and_reply_on_apaches_broker(
+    apache_cluster: Cluster, fresh_name: Callable[[str], str], surface: str
+) -> None:
+    topic, namesrv = fresh_name("Ask"), apache_cluster.namesrv
+    apache_cluster.create_topic(topic, queues=4)
+
+    async def reply(request: MessageExt) -> None:
+        if request.body != b"quiet":
+            await producer.send(create_reply_message(request, b"ours: " + request.body, keys=["k"]), timeout=TIMEOUT)
+
+    def consumer(module: Any) -> Any:
+        made = module.PushConsumer(fresh_name("replies"), namesrv=namesrv)
+        made.subscribe(topic, reply)
+        return made
+
+    with (
+        loop_of(surface) as loop,
+        entered(loop, surface, lambda module: module.Producer(fresh_name("askers"), namesrv=namesrv)) as producer,
+        entered(loop, surface, consumer) as replier,
+    ):
+        loop.call(replier.wait_assigned, TIMEOUT)
+        ask = partial(loop.start_task_soon, partial(producer.request, timeout=TIMEOUT))
+        replies = [asked.result() for asked in [ask(Message(topic, b"%d" % n, tags="q")) for n in range(20)]]
+        assert [each.body for each in replies] == [b"ours: %d" % n for n in range(20)]
+        assert {(each.properties["MSG_TYPE"], each.properties["KEYS"]) for each in replies} == {("reply", "k")}
+        assert loop.call(producer.request, Message(topic, b"x" * 20_000)).body == b"ours: " + b"x" * 20_000
+        with pytest.raises(ReplyTimeoutError):
+            loop.call(partial(producer.request, timeout=0.5), Message(topic, b"quiet"))
 
 
 @pytest.mark.waits("until a request that nobody replies to has timed out")

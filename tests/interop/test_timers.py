@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ import rocketpy.sync
 from rocketpy import ConfigError, IllegalOperationError, Message, MessageIllegalError, NoPermissionError
 from rocketpy.wire.recall_handle import RecallHandle
 from tests.interop import probe
+from tests.interop.async_surfaces import ASYNC_SURFACES, entered, loop_of
 from tests.interop.drivers import java_produce, java_push_consumer
 from tests.interop.ours import our_cluster
 
@@ -89,6 +91,33 @@ def test_DL3_DL5_our_timer_messages_and_recalls_on_apaches_broker(
         broker = producer.send(Message(topic, b"x")).queue.broker_name
         with pytest.raises(IllegalOperationError):
             producer.recall(topic, passed._replace(broker_name=broker).encode())
+
+
+@pytest.mark.one_line("5.3.3", "4.9.7 has no timer")
+def test_DL3_DL5_timer_messages_and_recalls_of_trio_and_asyncio_on_apaches_broker(
+    theirs: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    topic, came, due = fresh_name("async-timers"), dict[str, float](), dict[str, float]()
+    theirs.create_topic(topic, queues=2)
+    consumer = rocketpy.sync.PushConsumer(fresh_name("async-timed"), namesrv=theirs.namesrv)
+    consumer.subscribe(topic, lambda message: came.update({message.message_id: time.time()}))
+    with consumer, ExitStack() as stack:
+        for surface in ASYNC_SURFACES:
+            loop = stack.enter_context(loop_of(surface))
+            group = fresh_name(f"{surface}-timers")
+            producer = stack.enter_context(
+                entered(loop, surface, lambda module, group=group: module.Producer(group, namesrv=theirs.namesrv))
+            )
+            for _ in range(2):
+                moment = time.time() + 1.5
+                for how in ({"delay": 1.5}, {"deliver_at": round(moment * 1000)}):
+                    due[loop.call(producer.send, Message(topic, b"x", **how)).message_id] = moment
+            result = loop.call(producer.send, Message(topic, b"x", delay=1.5))
+            assert loop.call(producer.recall, topic, result.recall_handle) == result.message_id
+        probe.eventually(lambda: came.keys() >= due.keys() or None, "the timer messages", 30.0)
+        time.sleep(1.5)
+    assert came.keys() == due.keys()
+    assert all(-0.05 <= came[key] - moment <= 2.5 for key, moment in due.items()), "it reads slots by the second"
 
 
 def test_DL3_DL5_what_apaches_broker_does_not_do_has_an_error(

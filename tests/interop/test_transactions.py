@@ -16,6 +16,7 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.message_id import decode_offset_message_id
 from tests.interop import probe
+from tests.interop.async_surfaces import ASYNC_SURFACES, entered, loop_of
 from tests.interop.drivers import java_transactions
 from tests.interop.failure import InteropError
 from tests.interop.ours import our_broker, our_cluster
@@ -158,7 +159,7 @@ def test_TX1_TX2_javas_producer_on_our_broker(apache: Apache, ours: Cluster, fre
     assert numbers(broker, topic) == COMMITTED
 
 
-@pytest.mark.parametrize("surface", ["blocking", "trio"])
+@pytest.mark.parametrize("surface", ["blocking", *ASYNC_SURFACES])
 def test_TX1_TX2_our_producer_on_apaches_broker(
     apache: Apache, theirs: Cluster, fresh_name: Callable[[str], str], surface: str
 ) -> None:
@@ -185,16 +186,12 @@ def sending(surface: str, group: str, namesrv: str, asked: Asked) -> Iterator[Ca
         with rocketpy.sync.TransactionProducer(group, checker=asked, executor=execute, namesrv=namesrv) as producer:
             yield producer.send_in_transaction
         return
-    from rocketpy.portal import Opened, portal
-
-    home = portal()
-    producer = rocketpy.TransactionProducer(group, checker=asked, executor=execute, namesrv=namesrv)
-    opened = Opened(home, producer)
-    home.enter(opened)
-    try:
-        yield functools.partial(home.call, producer.send_in_transaction)
-    finally:
-        opened.close(None)
+    settings = {"checker": asked, "executor": execute, "namesrv": namesrv}
+    with (
+        loop_of(surface) as loop,
+        entered(loop, surface, lambda module: module.TransactionProducer(group, **settings)) as producer,
+    ):
+        yield functools.partial(loop.call, producer.send_in_transaction)
 
 
 @pytest.mark.parametrize("where", ["ours", "theirs"])

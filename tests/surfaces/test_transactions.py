@@ -103,6 +103,10 @@ def test_where_executors_run(surface, cluster, namesrv, topic, kind):
         assert all((thread is here) == (surface.name == "blocking") for _, thread, _ in places.seen)
 
 
+async def never(half, arg):
+    raise AssertionError("it is not awaited")
+
+
 NO_STATE = ", which is not a LocalTransactionState: return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN"
 
 
@@ -121,6 +125,8 @@ def test_what_executors_say(surface, cluster, namesrv, topic):
             for arg in (COMMIT, ROLLBACK, UNKNOWN, failure, "COMMIT", None):
                 result = await call(producer.send_in_transaction(Message(topic, b"x"), arg=arg))
                 said.append((result.local_state, result.error if arg is failure else str(result.error)))
+            plain = await call(producer.send_in_transaction(Message(topic, b"x"), lambda half, arg: never(half, arg)))
+            said.append((plain.local_state, str(plain.error)))
             with pytest.raises(ConfigError, match="must take the message and arg"):
                 await call(producer.send_in_transaction(Message(topic, b"x"), lambda message: COMMIT))
             with pytest.raises(ConfigError, match="cannot have delay_level"):
@@ -134,6 +140,7 @@ def test_what_executors_say(surface, cluster, namesrv, topic):
         (UNKNOWN, failure),
         (UNKNOWN, f"the executor returned str{NO_STATE}"),
         (UNKNOWN, f"the executor returned NoneType{NO_STATE}"),
+        (UNKNOWN, "the executor returned a coroutine: make the executor an `async def` function itself"),
     ]
     cluster.wait_messages(topic, 1)
     assert bodies(cluster, topic) == [b"x"]

@@ -195,6 +195,29 @@ async def test_what_is_no_state_never_commits(
         assert producer.check_statistics().failed == 3
 
 
+async def test_a_coroutine_of_a_plain_function_is_closed_and_the_log_says_what_to_do(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
+) -> None:
+    async def never(*arguments: object) -> LocalTransactionState:
+        raise AssertionError("it is not awaited")
+
+    got = Recorder()
+    async with world() as w, w.consumer() as consumer, transactions(w, lambda half: never(half)) as producer:
+        consumer.subscribe("Orders", got)
+        await consumer.wait_assigned(10)
+        result = await producer.send_in_transaction(Message("Orders", b"x"), lambda half, arg: never(half, arg))
+        says = "the {0} returned a coroutine: make the {0} an `async def` function itself"
+        assert (result.local_state, str(result.error)) == (UNKNOWN, says.format("executor"))
+        await trio.sleep(35)
+        assert producer.check_statistics().failed == 1
+        assert got.messages == []
+    lines = [record.getMessage() for record in caplog.records]
+    for what in ("executor", "checker"):
+        assert any(line.endswith(says.format(what)) for line in lines)
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn] == []
+
+
 async def test_a_send_that_is_cancelled_in_its_executor_is_asked_about(autojump_clock: MockClock) -> None:
     book = Book()
 
