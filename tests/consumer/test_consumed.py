@@ -76,3 +76,19 @@ def test_a_consumer_that_is_opened_again_knows_nothing() -> None:
     consumed.add([message], consumed.stay(message))
     consumed.taken(QUEUE, 0)
     assert message in consumed
+
+
+@pytest.mark.parametrize("by", ["unique_id", "key"])
+def test_threat_L8_ids_that_were_seen_have_a_bound_and_go_with_newer_ones_and_with_their_queue(by: str) -> None:
+    consumed = Consumed(by, 100)
+    messages = [stored(offset, queue_id=offset % 4, properties={"KEYS": f"k{offset}"}) for offset in range(1000)]
+    for message in messages:
+        consumed.add([message], consumed.stay(message))
+    assert [message in consumed for message in messages] == [False] * 900 + [True] * 100
+    consumed.forget_queue(messages[-1].queue)
+    assert sum(message in consumed for message in messages) == 75
+    for message in messages[-1::-4]:  # what is forgotten makes room for no more than was remembered
+        consumed.add([message], consumed.stay(message))
+    assert sum(message in consumed for message in messages) == 100
+    consumed.clear()
+    assert not any(message in consumed for message in messages)
