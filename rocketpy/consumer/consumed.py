@@ -10,7 +10,7 @@ such memory.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rocketpy.message import PropertyName
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Consumed", "Stay"]
 
+MOST_LEFT: Final = 10_000
+"""The largest number of queues that were given up and are remembered: ever new ones come where topics come and go."""
 _RETRIED = None
 """Stands for the queue of all retried messages: they do not say which queue they were in at first."""
 
@@ -119,8 +121,14 @@ class Consumed:
 
     def left(self, queue: MessageQueue, offset: int | None) -> None:
         """Note that a queue is given up, and committed up to this offset."""
-        if self._by is not None and offset is not None:
-            self._left[queue] = offset
+        if self._by is None or offset is None:
+            return
+        self._left.pop(queue, None)
+        self._left[queue] = offset
+        if len(self._left) > MOST_LEFT:
+            oldest = next(iter(self._left))
+            del self._left[oldest]
+            self.forget_queue(oldest)
 
     def taken(self, queue: MessageQueue, offset: int) -> None:
         """Note that a queue is taken from this offset on; forget it if the offset was moved back meanwhile."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpy.consumer.consumed import Consumed
+from rocketpy.consumer.consumed import MOST_LEFT, Consumed
 from rocketpy.message import MessageExt, MessageQueue
 from tests.consumer.helpers import QUEUE, stored
 
@@ -76,6 +76,19 @@ def test_a_consumer_that_is_opened_again_knows_nothing() -> None:
     consumed.add([message], consumed.stay(message))
     consumed.taken(QUEUE, 0)
     assert message in consumed
+
+
+def test_threat_L8_queues_that_were_given_up_have_a_bound() -> None:
+    consumed = Consumed("unique_id", 2 * MOST_LEFT)
+    messages = [stored(queue_id, queue_id=queue_id) for queue_id in range(MOST_LEFT + 1)]
+    for message in messages:
+        consumed.add([message], consumed.stay(message))
+        consumed.left(message.queue, message.queue_offset + 1)
+    assert [message in consumed for message in messages] == [False] + [True] * MOST_LEFT  # too much rather than lost
+    assert (len(consumed._left), len(consumed._stays)) == (MOST_LEFT, MOST_LEFT)
+    for message in messages:
+        consumed.taken(message.queue, message.queue_offset + 1)
+    assert not consumed._left
 
 
 @pytest.mark.parametrize("by", ["unique_id", "key"])
