@@ -191,6 +191,26 @@ class DirectSends:
         core.write_oneway(outgoing, queue, broker_name, connection)
         return True
 
+    # --- a thread that waits for a future ---------------------------------------------------------------
+
+    def before_wait(self, timeout: float | None) -> None:
+        """Write what has gathered, because this thread is about to wait for it.
+
+        Args:
+            timeout: seconds that it will wait; None if it has no limit.
+
+        Raises:
+            ConfigError: this is the thread in which the outcome would be made known.
+        """
+        if self.home.is_here and (timeout is None or timeout > 0):
+            error = ConfigError(
+                "waiting for the outcome of a message in the thread that takes the answers would never end: wait in a "
+                "thread of yours, or use add_done_callback"
+            )
+            error.nothing_sent = False
+            raise error
+        self.flush()
+
     # --- the end ---------------------------------------------------------------------------------------
 
     def flush(self) -> None:

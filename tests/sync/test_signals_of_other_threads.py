@@ -77,7 +77,7 @@ def test_it_interrupts_whatever_else_waits() -> None:
         from rocketpy.sync.unseen import Failures
         full = Gate(1, 1)
         full.enter("ticket", 1)
-        future = SendFuture(Surroundings(lambda: None, Callbacks("p"), Failures("p"), forks()))
+        future = SendFuture(Surroundings(lambda _timeout: None, Callbacks("p"), Failures("p"), forks()))
         for wait in (
             lambda: full.enter("another", 1),
             lambda: full.wait_empty(None),
