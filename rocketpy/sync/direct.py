@@ -11,12 +11,13 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.client.peer_requests import PeerRequests
 from rocketpy.client.waiting import too_late_for
 from rocketpy.errors import ClientClosedError, ConfigError, RocketMQError
-from rocketpy.portal.waiting import wait
+from rocketpy.portal.waiting import acquire, wait
 from rocketpy.producer.pending import PendingResume, PendingSend
 from rocketpy.remoting.data.thread import ThreadConnection
 
@@ -162,7 +163,7 @@ class DirectSends:
         if turn is None:
             return
         try:
-            if came.acquire(timeout=max(0.0, terms.deadline - self.core.clock())):
+            if acquire(came, monotonic() + max(0.0, terms.deadline - self.core.clock())):
                 return
         except BaseException:
             if not order.leave(turn):
