@@ -146,14 +146,15 @@ class Sending:
 
     async def _go_on(self, then: Then | None) -> SendResult:
         try:
-            with trio.fail_at(self.deadline) as self.scope:
+            # Not `fail_at`: a TooSlowError is a hook's or a selector's own, which reaches the sender.
+            with trio.move_on_at(self.deadline) as self.scope:
                 return await self._try_again_and_again(then)
-        except trio.TooSlowError as exc:
-            if not self.attempts:
-                raise never_begun(self.core, self.outgoing.topic, self.timeout) from exc
         except RocketMQError as error:
             if not self.attempts or self.core.was_forbidden(error):
                 raise
+            return self.outcome()
+        if not self.attempts:
+            raise never_begun(self.core, self.outgoing.topic, self.timeout)
         return self.outcome()
 
     async def _try_again_and_again(self, then: Then | None) -> SendResult:

@@ -29,6 +29,7 @@ from rocketpy.otel.conventions import (
     of_message,
 )
 from rocketpy.seams import wall_ms
+from rocketpy.services import is_from_outside
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -50,7 +51,9 @@ def unharmed(what: str) -> Iterator[None]:
     """Log an exception of the block, which only records something, and go on after the block."""
     try:
         yield
-    except Exception as error:  # noqa: BLE001  it is that of a sampler, processor or propagator
+    except BaseException as error:  # that of a sampler, processor or propagator: SystemExit too
+        if is_from_outside(error):
+            raise
         _seldom.error((what, type(error)), "OpenTelemetry failed to %s: %r", what, error, exc_info=error)
 
 

@@ -203,7 +203,8 @@ class _EachAsync:
 def _note_state(operation: Operation, state: object) -> None:
     """Note the state that a checker returned."""
     said = state.value if isinstance(state, LocalTransactionState) else "UNKNOWN"
-    operation.span.set_attribute(TRANSACTION_STATE, said)
+    with unharmed("note a state"):
+        operation.span.set_attribute(TRANSACTION_STATE, said)
     if said == "UNKNOWN":
         operation.end(problem=said)
 

@@ -11,12 +11,13 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.client.peer_requests import PeerRequests
 from rocketpy.client.waiting import too_late_for
 from rocketpy.errors import ClientClosedError, ConfigError, RocketMQError
-from rocketpy.portal.waiting import wait
+from rocketpy.portal.waiting import acquire, wait
 from rocketpy.producer.pending import PendingResume, PendingSend
 from rocketpy.remoting.data.thread import ThreadConnection
 
@@ -162,7 +163,7 @@ class DirectSends:
         if turn is None:
             return
         try:
-            if came.acquire(timeout=max(0.0, terms.deadline - self.core.clock())):
+            if acquire(came, monotonic() + max(0.0, terms.deadline - self.core.clock())):
                 return
         except BaseException:
             if not order.leave(turn):
@@ -190,6 +191,26 @@ class DirectSends:
             return False
         core.write_oneway(outgoing, queue, broker_name, connection)
         return True
+
+    # --- a thread that waits for a future ---------------------------------------------------------------
+
+    def before_wait(self, timeout: float | None) -> None:
+        """Write what has gathered, because this thread is about to wait for it.
+
+        Args:
+            timeout: seconds that it will wait; None if it has no limit.
+
+        Raises:
+            ConfigError: this is the thread in which the outcome would be made known.
+        """
+        if self.home.is_here and (timeout is None or timeout > 0):
+            error = ConfigError(
+                "waiting for the outcome of a message in the thread that takes the answers would never end: wait in a "
+                "thread of yours, or use add_done_callback"
+            )
+            error.nothing_sent = False
+            raise error
+        self.flush()
 
     # --- the end ---------------------------------------------------------------------------------------
 

@@ -146,8 +146,8 @@ class Callbacks:
 class Surroundings(NamedTuple):
     """What the futures of one producer have in common."""
 
-    before_wait: Callable[[], object]
-    """Called by a thread that is about to wait for a future."""
+    before_wait: Callable[[float | None], object]
+    """Called by a thread that is about to wait for a future, with its timeout."""
     callbacks: Callbacks
     """Where done-callbacks run."""
     failures: Failures
@@ -255,10 +255,13 @@ class SendFuture(Future[T]):
         Raises:
             RocketMQError: the message was not acknowledged, as in `Producer.send`, or not replied to.
             TimeoutError: there is no answer yet. The message is still on its way.
+            ConfigError: this is a hook in a background thread of rocketpy, which takes the answer and so would wait for
+                itself. The message is still on its way.
         """
         if self._state is _FINISHED and self._exception is None:
             return self._result  # type: ignore[return-value]  # no lock: it costs as much as the rest
         self._check_process()
+        self._before_wait(timeout)
         self._look()
         try:
             return super().result(self._wait(timeout))
@@ -268,6 +271,7 @@ class SendFuture(Future[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return why it failed, or None if it did not. Waits as `result` does."""
         self._check_process()
+        self._before_wait(timeout)
         self._look()
         return super().exception(self._wait(timeout))
 
@@ -284,7 +288,7 @@ class SendFuture(Future[T]):
 
         If it is done already, the function is called at once, in the current thread.
         """
-        self._look(waits=False)
+        self._look()
         self._add(fn)
 
     def when_known(self, fn: Callable[[T | None, BaseException | None], object]) -> None:
@@ -311,13 +315,16 @@ class SendFuture(Future[T]):
                 "there"
             )
 
-    def _look(self, *, waits: bool = True) -> None:
+    def _before_wait(self, timeout: float | None) -> None:
+        """See to it that the message is on its way, and that this thread may wait for it."""
+        if not self.done():
+            self._surroundings.before_wait(timeout)
+
+    def _look(self) -> None:
         """Note that somebody will see the outcome."""
         self._looked_at = True
         if self._failure is not None:
             self._failure.seen = True
-        if waits and not self.done():
-            self._surroundings.before_wait()
 
     def _hand_over(self, fn: Callable[[Future[T]], object], adding: _Adding, future: Future[T]) -> None:
         """Called by the thread that completes the future, or at once by the one that adds the callback."""

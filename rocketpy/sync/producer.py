@@ -73,7 +73,7 @@ class Producer(Lifetime[TrioProducer]):
         self._callbacks = Callbacks(settings.group)
         self._failures = Failures(settings.group)
         self._under_way = UnderWay(settings, self._gates, self._direct, self._callbacks)
-        self._surroundings = Surroundings(self._direct.flush, self._callbacks, self._failures, forks())
+        self._surroundings = Surroundings(self._direct.before_wait, self._callbacks, self._failures, forks())
         lingering = ThreadSends(self._direct, self._gate, self._surroundings)
         self._lingering = None if settings.linger is None else lingering
 

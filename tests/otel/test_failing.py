@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,16 +25,17 @@ from tests.consumer.helpers import stored
 class Processor(SpanProcessor):
     """One that raises in one of its methods."""
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, kind: type[BaseException]) -> None:
         self._method = method
+        self._kind = kind
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         if self._method == "on_start":
-            raise RuntimeError("the processor is broken")
+            raise self._kind("the processor is broken")
 
     def on_end(self, span: ReadableSpan) -> None:
         if self._method == "on_end":
-            raise RuntimeError("the processor is broken")
+            raise self._kind("the processor is broken")
 
 
 class Propagator(TextMapPropagator):
@@ -49,13 +52,16 @@ class Propagator(TextMapPropagator):
         raise ValueError("invalid literal for int() with base 16: 'garbage'")
 
 
-@pytest.fixture(params=["on_start", "on_end", "propagator"])
+KINDS = [RuntimeError, SystemExit, GeneratorExit, asyncio.CancelledError]
+
+
+@pytest.fixture(params=["propagator", *product(["on_start", "on_end"], KINDS)], ids=str)
 def broken(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Instruments:
     caplog.set_level(logging.CRITICAL, "rocketpy.otel.instruments")
     if request.param == "propagator":
         return Instruments(TracerProvider(), NoOpMeterProvider(), Propagator())
     tracers = TracerProvider()
-    tracers.add_span_processor(Processor(request.param))
+    tracers.add_span_processor(Processor(*request.param))
     return Instruments(tracers, NoOpMeterProvider(), None)
 
 
@@ -99,3 +105,12 @@ def test_a_time_that_is_no_time_does_not_keep_a_message_from_its_listener() -> N
     message.properties["TIMER_DELIVER_MS"] = "9" * 5000
     around(message)
     assert taken == [message]
+
+
+def test_ctrl_c_that_strikes_in_a_processor_reaches_the_caller() -> None:
+    tracers = TracerProvider()
+    tracers.add_span_processor(Processor("on_end", KeyboardInterrupt))
+    producer = role(send=lambda _: None)
+    Sends(Instruments(tracers, NoOpMeterProvider(), None), producer).replace()
+    with pytest.raises(KeyboardInterrupt):
+        producer.send(Message("T", b"x"))

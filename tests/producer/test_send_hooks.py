@@ -182,7 +182,9 @@ class ForbiddenError(Exception):
     """Ours, as a user's."""
 
 
-@pytest.mark.parametrize("error", [ForbiddenError("no"), SystemBusyError(2, "no"), ConnectError("no")], ids=repr)
+@pytest.mark.parametrize(
+    "error", [ForbiddenError("no"), SystemBusyError(2, "no"), ConnectError("no"), trio.TooSlowError("no")], ids=repr
+)
 @pytest.mark.parametrize("from_try", [1, 2])
 async def test_what_forbids_a_try_reaches_the_sender_whatever_it_is(autojump_clock, opened, error, from_try):
     hooks = Hooks(check=error, from_try=from_try)
@@ -200,7 +202,7 @@ async def test_what_forbids_a_try_reaches_the_sender_whatever_it_is(autojump_clo
     assert len(broker.taken) == 2 * (from_try - 1)
 
 
-@pytest.mark.parametrize("error", [ForbiddenError("no"), ConnectError("no")], ids=repr)
+@pytest.mark.parametrize("error", [ForbiddenError("no"), ConnectError("no"), trio.TooSlowError("no")], ids=repr)
 async def test_nothing_that_is_forbidden_is_sent_in_any_way(autojump_clock, opened, error):
     hooks, broker = Hooks(check=error), SendBroker()
     async with opened(broker, linger=0.01, **hooks.settings) as (producer, _):

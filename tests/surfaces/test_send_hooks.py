@@ -11,7 +11,8 @@ from contextvars import ContextVar
 import pytest
 import trio
 
-from rocketpy import ConfigError, LocalTransactionState, Message, SendManyError, decode_traces
+import rocketpy.sync
+from rocketpy import ConfigError, LocalTransactionState, Message, SendManyError, SendStatus, decode_traces
 from rocketpy.sync import PullConsumer
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.surfaces.surface import call, entered
@@ -183,6 +184,29 @@ def test_a_hook_that_waits_for_its_own_producer_is_refused_and_harms_nobody(surf
 
     surface.run(main)
     assert len(errors) <= 1  # where the first try is made in the loop
+
+
+@pytest.mark.parametrize("linger", [None, 0.01])
+def test_a_hook_that_waits_for_a_future_of_its_own_producer_is_refused(tracing, linger):
+    futures, errors = [], []
+
+    def before(context):
+        if threading.current_thread().name != "rocketpy-hooks" or context.messages[0].body != b"outer":
+            return
+        future = producer.send_soon(Message("Orders", b"inner"))
+        futures.append(future)
+        for wait in (lambda: future.result(0), future.result, lambda: future.exception(60)):
+            try:
+                wait()
+            except (ConfigError, TimeoutError) as error:
+                errors.append(error)
+
+    settings = {"namesrv": tracing.name_server_addresses, "before_send": before, "linger": linger}
+    with rocketpy.sync.Producer("pg", **settings) as producer:
+        producer.send(Message("Orders", b"outer"), timeout=60)
+        assert futures[0].result(60).status is SendStatus.SEND_OK
+    assert [type(error) for error in errors[:3]] == [TimeoutError, ConfigError, ConfigError]
+    assert not errors[1].nothing_sent
 
 
 def records(cluster):

@@ -27,7 +27,7 @@ def callbacks() -> Iterator[Callbacks]:
 
 @pytest.fixture
 def future(callbacks: Callbacks) -> SendFuture:
-    return SendFuture(Surroundings(lambda: None, callbacks, Failures("tested"), forks()))
+    return SendFuture(Surroundings(lambda _timeout: None, callbacks, Failures("tested"), forks()))
 
 
 def no_more_threads(_thread: threading.Thread) -> None:

@@ -67,6 +67,38 @@ def test_it_interrupts_a_call_that_waits_in_the_portal() -> None:
     assert (process.stdout, process.stderr, process.returncode) == ("interrupted\n", "", 0)
 
 
+def test_it_interrupts_a_send_that_waits_for_its_turn_or_its_answer(namesrv: str) -> None:
+    process = ended(
+        """
+        from rocketpy.sync import Message, Producer
+        with Producer("pg", namesrv=sys.argv[1], send_timeout=60) as producer:
+            producer.create_topic("Astray")
+            producer.send(Message("Astray", b"x"))
+            order, key = producer._direct.core.order, ("Astray", "k")
+            assert order.try_take(key)
+            strike(signal.SIGINT)
+            begun = time.monotonic()
+            try:
+                producer.send(Message("Astray", b"x", sharding_key="k"))
+            except KeyboardInterrupt:
+                print("interrupted" if time.monotonic() - begun < 20 else "late")
+            order.pass_on(key)
+        from rocketpy.remoting.data.reading import Reading
+        from rocketpy.remoting.data.thread import Call
+        reading = Reading.__new__(Reading)
+        reading.active, reading._clock = True, time.monotonic
+        strike(signal.SIGINT)
+        begun = time.monotonic()
+        try:
+            reading.wait(Call(begun + 60))
+        except KeyboardInterrupt:
+            print("interrupted" if time.monotonic() - begun < 20 else "late")
+        """,
+        namesrv,
+    )
+    assert (process.stdout, process.stderr, process.returncode) == ("interrupted\n" * 2, "", 0)
+
+
 def test_it_interrupts_whatever_else_waits() -> None:
     process = ended(
         """
@@ -77,7 +109,7 @@ def test_it_interrupts_whatever_else_waits() -> None:
         from rocketpy.sync.unseen import Failures
         full = Gate(1, 1)
         full.enter("ticket", 1)
-        future = SendFuture(Surroundings(lambda: None, Callbacks("p"), Failures("p"), forks()))
+        future = SendFuture(Surroundings(lambda _timeout: None, Callbacks("p"), Failures("p"), forks()))
         for wait in (
             lambda: full.enter("another", 1),
             lambda: full.wait_empty(None),

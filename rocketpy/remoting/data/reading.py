@@ -32,6 +32,9 @@ _RECEIVE_SIZE = 256 * 1024
 _NOW = getattr(socket, "MSG_DONTWAIT", 0)
 _STEP = 0.1
 """Seconds that one wait for bytes takes at most, and that the thread waits for a caller that reads."""
+_LOOK = 0.5
+"""Seconds that one wait for the thread takes at most: only between two waits does Python call signal handlers that the
+system has given to another thread."""
 _LOOKS = 64
 """Reads, at most, for what has arrived by a deadline: more than a kernel keeps, and a bound for a peer that floods."""
 _LONELY = 64
@@ -88,9 +91,9 @@ class Reading:
                     self.call_thread()
             return
         self.call_thread()
-        left = call.deadline - self._clock()
-        if left > 0:
-            call.lock.acquire(timeout=left)
+        while (left := call.deadline - self._clock()) > 0:
+            if call.lock.acquire(timeout=min(left, _LOOK)):
+                return
 
     def _read_until(self, call: Call) -> None:
         poll, clock = select.poll(), self._clock
