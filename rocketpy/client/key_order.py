@@ -27,12 +27,14 @@ class Turn:
 
     Attributes:
         key: whose turn it waits for.
+        owner: stands for the send, None if that needs nothing to stand for it.
     """
 
-    __slots__ = ("_begin", "key")
+    __slots__ = ("_begin", "key", "owner")
 
-    def __init__(self, key: Key, begin: Callable[[], object]) -> None:
+    def __init__(self, key: Key, begin: Callable[[], object], owner: object = None) -> None:
         self.key = key
+        self.owner = owner
         self._begin: Callable[[], object] | None = begin
 
     @property
@@ -44,6 +46,16 @@ class Turn:
         """What begins the send, to one caller only; under the lock of its order."""
         begin, self._begin = self._begin, None
         return begin
+
+
+class _Lane(deque[Turn]):
+    """The sends that wait for the one that has the lane, whose owner is known from the moment that it has the lane."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: object) -> None:
+        super().__init__()
+        self.owner = owner
 
 
 class _Starting(threading.local):
@@ -61,37 +73,48 @@ class KeyOrder:
         # Reentrant: a handler may come in while its own thread is here. Each step below leaves the table sound, and
         # what another step may have changed meanwhile is looked at again.
         self._lock = threading.RLock()
-        self._lanes: dict[Key, deque[Turn]] = {}
+        self._lanes: dict[Key, _Lane] = {}
         self._starting = _Starting()
 
     def __len__(self) -> int:
         """How many keys are being sent for."""
         return len(self._lanes)
 
-    def try_take(self, key: Key) -> bool:
-        """Take the lane of a key if nobody sends in it; whether the lane is the caller's now, to pass on."""
-        fresh: deque[Turn] = deque()
+    def owner(self, key: Key) -> object:
+        """What stands for the send that has the lane of a key; None if nothing does, or nobody sends in it."""
+        lane = self._lanes.get(key)
+        return None if lane is None else lane.owner
+
+    def try_take(self, key: Key, owner: object = None) -> bool:
+        """Take the lane of a key if nobody sends in it; whether the lane is the caller's now, to pass on.
+
+        Args:
+            key: topic and sharding key.
+            owner: stands for the send, if `release` is to end it.
+        """
+        fresh = _Lane(owner)
         with self._lock:
             return self._lanes.setdefault(key, fresh) is fresh
 
-    def take(self, key: Key, begin: Callable[[], object]) -> Turn | None:
+    def take(self, key: Key, begin: Callable[[], object], owner: object = None) -> Turn | None:
         """Take the lane of a key, or queue for it. Any thread; never waits.
 
         Args:
             key: topic and sharding key.
             begin: called once when the turn has come, on the thread that passes it on, perhaps before this returns;
                 plain, and must not raise.
+            owner: stands for the send, if `release` is to end it.
 
         Returns:
             None when the lane is the caller's now. Else the turn that waits for it, which `leave` gives up. The
             holder of the lane calls `pass_on` once.
         """
-        fresh: deque[Turn] = deque()
+        fresh = _Lane(owner)
         with self._lock:
             lane = self._lanes.setdefault(key, fresh)
             if lane is fresh:
                 return None
-            turn = Turn(key, begin)
+            turn = Turn(key, begin, owner)
             while True:
                 lane.append(turn)
                 if self._lanes.get(key) is lane or not turn.waits:
@@ -113,13 +136,32 @@ class KeyOrder:
         if begin is not None:
             self._start(begin)
 
+    def release(self, key: Key, owner: object) -> None:
+        """Pass the lane on if it is this owner's, and give up its turn if that has not come. Harmless twice.
+
+        So a thread may end its send without knowing how far that got: what a signal handler raises may strike between
+        any two steps, also when the lane has just become its own.
+        """
+        with self._lock:
+            lane = self._lanes.get(key)
+            if lane is None:
+                return
+            if lane.owner is not owner:
+                for turn in tuple(lane):
+                    if turn.owner is owner:
+                        turn.claim()
+                return
+        self.pass_on(key)
+
     def _next(self, key: Key) -> Callable[[], object] | None:
         with self._lock:
             lane = self._lanes[key]
             while True:
                 while lane:
-                    begin = lane.popleft().claim()
+                    turn = lane.popleft()
+                    begin = turn.claim()
                     if begin is not None:
+                        lane.owner = turn.owner
                         return begin
                 del self._lanes[key]
                 if not lane:

@@ -23,6 +23,7 @@ from rocketpy.remoting.data.thread import ThreadConnection
 
 if TYPE_CHECKING:
     from rocketpy.client.data_links import DataConnection
+    from rocketpy.client.key_order import Key
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.portal import Portal
     from rocketpy.producer import Producer
@@ -49,8 +50,7 @@ class DirectSends:
         self.core = producer.outside.core
         self._home: Portal | None = None
         self._calls: dict[object, int] = {}
-        self._holders: dict[tuple[str, str], int] = {}
-        """The thread that is sending for each sharding key: another send for the key may interrupt it."""
+        """The thread of each send. The keys own the lanes of sharding keys."""
         self._closing: list[threading.Event] = []
 
     def open(self, home: Portal) -> None:
@@ -115,13 +115,11 @@ class DirectSends:
         try:
             if terms.key is None:
                 return self._send(outgoing, terms)
-            self._wait_turn(terms)
-            self._holders[terms.key] = threading.get_ident()
             try:
+                self._wait_turn(terms.key, terms, call)
                 return self._send(outgoing, terms)
             finally:
-                del self._holders[terms.key]
-                self.core.order.pass_on(terms.key)
+                self.core.order.release(terms.key, call)
         finally:
             del self._calls[call]
             for ended in self._closing:
@@ -146,12 +144,12 @@ class DirectSends:
         found = cast("ThreadConnection | None", self.outside.client.data_links.nowait(address))
         return None if found is None or found.is_mine else found
 
-    def _wait_turn(self, terms: Terms) -> None:
-        key, order = terms.key, self.core.order
-        assert key is not None
-        if order.try_take(key):
+    def _wait_turn(self, key: Key, terms: Terms, call: object) -> None:
+        """Wait for the lane of a sharding key, which is released if this raises."""
+        order = self.core.order
+        if order.try_take(key, call):
             return
-        if self._holders.get(key) == threading.get_ident():
+        if self._calls.get(order.owner(key)) == threading.get_ident():
             raise ConfigError(
                 f"this send with the sharding key {key[1]!r:.100} has interrupted another one with the same key in "
                 "its own thread, from a signal handler or a finalizer, and would wait for itself: use send_soon there, "
@@ -159,19 +157,10 @@ class DirectSends:
             )
         came = threading.Lock()
         came.acquire()
-        turn = order.take(key, came.release)
-        if turn is None:
+        if order.take(key, came.release, call) is None:
             return
-        try:
-            if acquire(came, monotonic() + max(0.0, terms.deadline - self.core.clock())):
-                return
-        except BaseException:
-            if not order.leave(turn):
-                order.pass_on(key)
-            raise
-        if not order.leave(turn):
-            order.pass_on(key)
-        raise too_late_for(key, terms.timeout)
+        if not acquire(came, monotonic() + max(0.0, terms.deadline - self.core.clock())):
+            raise too_late_for(key, terms.timeout)
 
     def send_oneway(self, outgoing: Outgoing, terms: Terms) -> bool:
         """Send without an answer over a data connection. Returns False if there is none to use.

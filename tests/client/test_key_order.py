@@ -42,6 +42,26 @@ def test_a_turn_that_is_given_up_is_passed_over_and_one_that_has_come_is_not():
     assert len(order) == 0
 
 
+def test_an_owner_releases_what_it_has_or_waits_for_and_nothing_else():
+    order, begun = KeyOrder(), []
+    order.release(KEY, "nobody")
+    assert order.try_take(KEY, "first")
+    for number, owner in enumerate(("second", "third", None)):
+        assert order.take(KEY, lambda number=number: begun.append(number), owner).waits
+    assert order.owner(KEY) == "first"
+    order.release(KEY, "second")  # its turn has not come
+    order.release(KEY, "stranger")
+    assert (begun, order.owner(KEY)) == ([], "first")
+    order.release(KEY, "first")
+    assert (begun, order.owner(KEY)) == ([1], "third")
+    order.release(KEY, "first")
+    order.release(KEY, "third")
+    assert (begun, order.owner(KEY)) == ([1, 2], None)
+    order.pass_on(KEY)
+    assert order.owner(KEY) is None
+    assert len(order) == 0
+
+
 def test_a_lane_whose_turns_were_all_given_up_vanishes():
     order = KeyOrder()
     order.try_take(KEY)

@@ -274,6 +274,31 @@ def test_ctrl_c_while_a_send_soon_is_handed_over_loses_no_place(namesrv, topic, 
         assert producer.send_soon(Message(topic, b"x")).result(10).status is SendStatus.SEND_OK
 
 
+@pytest.mark.parametrize("step", ["try_take", "take"])
+def test_ctrl_c_when_a_send_has_its_turn_or_its_place_leaves_the_lane_of_its_key_to_the_next(
+    namesrv, topic, monkeypatch, step
+):
+    with Producer("pg", namesrv=namesrv, send_timeout=5) as producer:
+        producer.send(Message(topic, b"x"))
+        order, message = producer._direct.core.order, Message(topic, b"x", sharding_key="k")
+        real = getattr(order, step)
+        key = topic, "k"
+        holds = step == "take" and order.try_take(key)
+
+        def struck(*arguments):
+            real(*arguments)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(order, step, struck)
+            with pytest.raises(KeyboardInterrupt):
+                producer.send(message)
+        if holds:
+            order.pass_on(key)
+        assert len(order) == 0
+        assert producer.send(message).status is SendStatus.SEND_OK
+
+
 @pytest.mark.parametrize("shared", [True, False], ids=["a client that stays open", "a client of its own"])
 @pytest.mark.parametrize("connected", [True, False], ids=["connected", "not connected"])
 def test_a_finalizer_may_close_it_in_the_middle_of_send_soon(namesrv, topic, monkeypatch, connected, shared):
