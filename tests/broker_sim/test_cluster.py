@@ -107,7 +107,7 @@ async def test_LC1_a_broker_stops_and_comes_back_with_its_data_and_port(network:
         address = cluster.brokers[0].address
         await cluster.stop_broker(0)
         assert await route(cluster) == {"broker-b"}
-        with pytest.raises(OSError, match=r"111|attempts"):
+        with pytest.raises(OSError, match=r"111|refused"):
             await cluster.network.open_stream(*parse_address(address))
         await cluster.start_broker(0)
         assert cluster.brokers[0].address == address
@@ -122,7 +122,7 @@ async def test_LC1_a_name_server_stops_and_is_told_everything_again(network: str
         await send(cluster, 0)
         addresses = cluster.name_server_addresses
         await cluster.stop_name_server(1)
-        with pytest.raises(OSError, match=r"111|attempts"):
+        with pytest.raises(OSError, match=r"111|refused"):
             await cluster.network.open_stream(*parse_address(addresses.split(";")[1]))
         await send(cluster, 1, b"meanwhile")
         assert await route(cluster, 0) == {"broker-a", "broker-b"}
