@@ -71,7 +71,9 @@ async def send(core: SendCore, outgoing: Outgoing, choice: Choice | None, tries:
             return await Sending(core, outgoing, kind, choice, tries, deadline, timeout).go_on()
         until = core.until(kind, started, deadline, tries, others=attempt.others)
         try:
-            return core.finish(attempt, await attempt.connection.exchange(attempt.opaque, attempt.frame, until))
+            connection = attempt.connection
+            exchange = connection.exchange_send if attempt.command is None else connection.exchange
+            return core.finish(attempt, await exchange(attempt.opaque, attempt.frame, until))
         except RocketMQError as error:
             return await Sending(core, outgoing, kind, choice, tries, deadline, timeout).recover(attempt, error)
     finally:

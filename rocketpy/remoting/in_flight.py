@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import trio
 
 from rocketpy.errors import LocalProtocolError, RocketMQError, TooManyRequestsError
 from rocketpy.logs import get_logger
 from rocketpy.wire.frame import Frame
+
+if TYPE_CHECKING:
+    from rocketpy.wire.fast_answer import SendAnswer
 
 __all__ = ["Done", "InFlight", "Slot"]
 
@@ -26,9 +30,13 @@ Done = Callable[[Frame | RocketMQError], None]
 
 
 class Slot:
-    """One request: a parked task, or a function to call."""
+    """One request: a parked task, or a function to call.
 
-    __slots__ = ("deadline", "done", "opaque", "result", "table", "task")
+    Attributes:
+        is_send: whether the task takes the fields of a plain success to a send in place of its frame.
+    """
+
+    __slots__ = ("deadline", "done", "is_send", "opaque", "result", "table", "task")
 
     def __init__(
         self, table: dict[int, Slot], opaque: int, deadline: float, task: trio.lowlevel.Task | None, done: Done | None
@@ -38,7 +46,8 @@ class Slot:
         self.deadline = deadline
         self.task = task
         self.done = done
-        self.result: Frame | RocketMQError | None = None
+        self.is_send = False
+        self.result: Frame | SendAnswer | RocketMQError | None = None
 
     def __call__(self, _: Callable[[], None]) -> trio.lowlevel.Abort:
         """What trio calls when the parked task is cancelled: forget the opaque, and nothing else."""
@@ -60,10 +69,15 @@ class Slot:
 
 
 class InFlight:
-    """Requests by opaque. `earliest` is a lower bound on their deadlines."""
+    """Requests by opaque. `earliest` is a lower bound on their deadlines.
+
+    Attributes:
+        has_sends: whether there was a send whose task takes fields: answers are looked at accordingly from then on.
+    """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.has_sends = False
         self._slots: dict[int, Slot] = {}
         self._next = 0
 
@@ -116,6 +130,18 @@ class InFlight:
             return False
         if slot.task is not None:
             slot.result = frame
+            trio.lowlevel.reschedule(slot.task)
+        else:
+            slot.complete(frame)
+        return True
+
+    def answer_send(self, opaque: int, frame: Frame, fields: SendAnswer) -> bool:
+        """The same for an answer that is plain success to a send, with its fields."""
+        slot = self._slots.pop(opaque, None)
+        if slot is None:
+            return False
+        if slot.is_send and slot.task is not None:
+            slot.result = fields
             trio.lowlevel.reschedule(slot.task)
         else:
             slot.complete(frame)

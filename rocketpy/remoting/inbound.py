@@ -17,7 +17,7 @@ from rocketpy.logs import counted, get_logger
 from rocketpy.remoting.rounds import Slice, Turns
 from rocketpy.remoting.transport import MOST_RECEIVED
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
-from rocketpy.wire.fast_answer import peek
+from rocketpy.wire.fast_answer import peek, sent_answer
 from rocketpy.wire.frame import Frame, FrameDecoder
 from rocketpy.wire.send_layout import SendReader
 
@@ -251,24 +251,30 @@ class Inbound:
         """Complete those who wait for answers; the requests are left. Stops at a header that is not valid."""
         requests: list[RemotingCommand] = []
         in_flight, read = self._in_flight, self._reader.read
+        answers = awaited = 0
         try:
             for frame in frames:
                 # A server waits for no answers most of the time: it need not look before it decodes.
                 if len(in_flight):
+                    sent = sent_answer(frame) if in_flight.has_sends else None
+                    if sent is not None:
+                        answers += 1
+                        awaited += in_flight.answer_send(sent[0], frame, sent[1])
+                        continue
                     opaque, flag, _ = peek(frame)
                     if flag & RESPONSE_FLAG:
-                        if in_flight.answer(opaque, frame):
-                            self.answers += 1
-                        else:
-                            self.unknown_answers += 1
+                        answers += 1
+                        awaited += in_flight.answer(opaque, frame)
                         continue
                 command = read(frame)
                 if command.flag & RESPONSE_FLAG:
-                    self.unknown_answers += 1
+                    answers += 1
                 else:
                     requests.append(command)
         except RemoteProtocolError as exc:
             self._bad = exc
+        self.answers += awaited
+        self.unknown_answers += answers - awaited
         self.requests += len(requests)
         return requests
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.transport import Transport
     from rocketpy.wire.codes import SerializeType
     from rocketpy.wire.command import RemotingCommand
+    from rocketpy.wire.fast_answer import SendAnswer
 
 __all__ = ["Outbound"]
 
@@ -124,8 +125,25 @@ class Outbound(ABC):
         result = slot.result
         if isinstance(result, Frame):
             return result
-        assert result is not None
+        assert isinstance(result, RocketMQError)
         raise result
+
+    async def exchange_send(self, opaque: int, frame: bytes, deadline: float) -> Frame | SendAnswer:
+        """The same for a send: returns the fields of an answer that is plain success, which are read only once."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._transport.pending > self._limits.pending_writes:
+            await self._wait_writable_until(deadline)
+        self._send_request(opaque, frame)
+        if deadline < self._alarm.when:
+            self._alarm.set(deadline)
+        slot = self._in_flight.enter(opaque, deadline)
+        slot.is_send = self._in_flight.has_sends = True
+        await trio.lowlevel.wait_task_rescheduled(slot)
+        result = slot.result
+        if isinstance(result, RocketMQError):
+            raise result
+        assert result is not None
+        return result
 
     def start_request(self, opaque: int, frame: bytes, deadline: float, done: Done) -> None:
         """Send a prebuilt frame; `done` is called once, in the trio thread, with its answer or an error.
