@@ -117,9 +117,7 @@ class Outbound(ABC):
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._transport.pending > self._limits.pending_writes:
             await self._wait_writable_until(deadline)
-        self._send_request(opaque, frame)
-        if deadline < self._alarm.when:
-            self._alarm.set(deadline)
+        self._send_request(opaque, frame, deadline)
         slot = self._in_flight.enter(opaque, deadline)
         await trio.lowlevel.wait_task_rescheduled(slot)
         result = slot.result
@@ -133,9 +131,7 @@ class Outbound(ABC):
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._transport.pending > self._limits.pending_writes:
             await self._wait_writable_until(deadline)
-        self._send_request(opaque, frame)
-        if deadline < self._alarm.when:
-            self._alarm.set(deadline)
+        self._send_request(opaque, frame, deadline)
         slot = self._in_flight.enter(opaque, deadline)
         slot.is_send = self._in_flight.has_sends = True
         await trio.lowlevel.wait_task_rescheduled(slot)
@@ -154,9 +150,7 @@ class Outbound(ABC):
             ConnectionLostError: the connection is closed, nothing was sent.
             TooManyRequestsError: too much waits already, in flight or for the peer to read; nothing was sent.
         """
-        self._send_request(opaque, frame)
-        if deadline < self._alarm.when:
-            self._alarm.set(deadline)
+        self._send_request(opaque, frame, deadline)
         self._in_flight.add(opaque, deadline, done)
 
     def give_up(self, opaque: int) -> bool:
@@ -217,7 +211,7 @@ class Outbound(ABC):
         if self.hooks:
             hook_before(self.hooks, self.address, command)
 
-    def _send_request(self, opaque: int, frame: bytes) -> None:
+    def _send_request(self, opaque: int, frame: bytes, deadline: float) -> None:
         """Write first, register after: nothing can come back in between."""
         if self.error is not None or self.retired:
             self._check_open()
@@ -229,9 +223,11 @@ class Outbound(ABC):
         if others:
             # More will come within this tick: one send for all of them.
             transport.flush_soon()
-            return
-        self.flush()
-        self._check_open()
+        else:
+            self.flush()
+            self._check_open()
+        if deadline < self._alarm.when:
+            self._alarm.set(deadline)
 
     async def _wait_writable_until(self, deadline: float) -> None:
         sent = self._transport.sent

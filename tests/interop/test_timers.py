@@ -82,7 +82,7 @@ def test_DL3_DL5_our_timer_messages_and_recalls_on_apaches_broker(
             else:
                 due[result.message_id] = moment
         probe.eventually(lambda: came.keys() >= due.keys() or None, "the timer messages", 30.0)
-        time.sleep(1.5)
+        time.sleep(1.5)  # in which the recalled ones, due with the others, would come
         assert came.keys() == due.keys()
         assert all(-0.05 <= came[key] - moment <= 2.5 for key, moment in due.items()), "it reads slots by the second"
         with pytest.raises(MessageIllegalError):
@@ -115,7 +115,7 @@ def test_DL3_DL5_timer_messages_and_recalls_of_trio_and_asyncio_on_apaches_broke
             result = loop.call(producer.send, Message(topic, b"x", delay=1.5))
             assert loop.call(producer.recall, topic, result.recall_handle) == result.message_id
         probe.eventually(lambda: came.keys() >= due.keys() or None, "the timer messages", 30.0)
-        time.sleep(1.5)
+        time.sleep(1.5)  # in which the recalled ones, due with the others, would come
     assert came.keys() == due.keys()
     assert all(-0.05 <= came[key] - moment <= 2.5 for key, moment in due.items()), "it reads slots by the second"
 

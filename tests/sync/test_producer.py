@@ -15,6 +15,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 
 import pytest
+import trio
 
 from rocketpy.errors import (
     ClientClosedError,
@@ -23,7 +24,7 @@ from rocketpy.errors import (
     SendManyError,
     TopicNotFoundError,
 )
-from rocketpy.sync import Message, MQClientInstance, Producer, SendStatus
+from rocketpy.sync import Message, MQClientInstance, Producer, SendStatus, at_exit
 from rocketpy.sync.gate import Gate
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim import BlockingLocalCluster
@@ -272,6 +273,18 @@ def test_ctrl_c_while_a_send_soon_is_handed_over_loses_no_place(namesrv, topic, 
                 with pytest.raises(KeyboardInterrupt):
                     producer.send_soon(Message(topic, b"x"))
         assert producer.send_soon(Message(topic, b"x")).result(10).status is SendStatus.SEND_OK
+
+
+def test_a_forgotten_producer_is_not_kept_for_the_end_of_the_process_once_it_is_idle(namesrv):
+    producer = Producer("pg", namesrv=namesrv)
+    producer.start()
+    under_way, opened = producer._under_way, producer._opened
+    assert under_way in at_exit._senders
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        del producer
+    assert opened.ended.wait(10)
+    opened.home.call(trio.lowlevel.checkpoint)  # it is forgotten in the thread where it ended
+    assert under_way not in at_exit._senders | at_exit._collected
 
 
 @pytest.mark.parametrize("step", ["try_take", "take"])
