@@ -164,7 +164,11 @@ def test_S17_room_is_waited_for_until_the_deadline(watched):
 
 
 def test_S17_a_signal_handler_sends_while_its_thread_does(namesrv, topic):
-    """A handler may strike in the middle of any line of `send_soon`, and wait."""
+    """A handler may strike in the middle of any line of `send_soon`, and wait.
+
+    Each one asks for the next when it is done: with a timer that repeats, a machine on which a send takes
+    longer than the interval would nest them without end.
+    """
     results = []
     with rocketpy.sync.Producer("pg", namesrv=namesrv, linger=LINGER) as producer:
         producer.send(Message(topic, b"warm"))
@@ -172,14 +176,16 @@ def test_S17_a_signal_handler_sends_while_its_thread_does(namesrv, topic):
         def handler(*_):
             results.append(producer.send(Message(topic, b"from the handler")))
             producer.send_soon(Message(topic, b"soon, from the handler"))
+            signal.setitimer(signal.ITIMER_REAL, 0.002)
 
         before = signal.signal(signal.SIGALRM, handler)
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
+            signal.setitimer(signal.ITIMER_REAL, 0.002)
             futures = [producer.send_soon(Message(topic, b"%d" % n)) for n in range(3000)]
             for future in futures:
                 future.result(10)
         finally:
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
     assert results
