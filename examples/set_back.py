@@ -10,7 +10,7 @@ import argparse
 import trio
 
 from rocketpy import Producer
-from rocketpy.client.api.call import ask, request
+from rocketpy.client.call import ask, request
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
 

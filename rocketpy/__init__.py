@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from rocketpy.consumer.lock_refusals import LockStatus
     from rocketpy.consumer.offset_storage import OffsetStorage
     from rocketpy.consumer.pull_figures import PullConsumerStatistics
+    from rocketpy.consumer.push_statistics import PushConsumerStatistics
     from rocketpy.consumer.rates import BrokerPulls, TopicRates
     from rocketpy.consumer.replay import replay_dead_letters
-    from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, QueueStatus
+    from rocketpy.consumer.status import PushConsumerStatus, QueueStatus
     from rocketpy.consumer.strategies import (
         AllocateAveragely,
         AllocateByCircle,

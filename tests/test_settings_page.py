@@ -13,7 +13,7 @@ from rocketpy.config import (
     PushConsumerConfig,
     TransactionProducerConfig,
 )
-from rocketpy.config.java import NOT_THERE
+from rocketpy.config.advice import NOT_THERE
 from rocketpy_broker_sim.config.table import broker_keys, namesrv_keys
 from tests.interop.config_keys import read_golden
 from tests.pages import DOCS, extension

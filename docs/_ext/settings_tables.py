@@ -24,7 +24,8 @@ from rocketpy.config import (
     PushConsumerConfig,
     TransactionProducerConfig,
 )
-from rocketpy.config.java import NOT_THERE, NOT_THERE_OF, OTHER_DEFAULTS, SYSTEM_PROPERTIES, fields_by_java_name
+from rocketpy.config.advice import NOT_THERE, SYSTEM_PROPERTIES
+from rocketpy.config.java import NOT_THERE_OF, OTHER_DEFAULTS, fields_by_java_name
 from rocketpy.config.java_inside import COUNTERPARTS, REASONS
 from rocketpy_broker_sim.config import BROKER_UPDATES, NAMESRV_UPDATES, table
 

@@ -247,7 +247,7 @@ class Bridge:
         A task that is cancelled meanwhile cancels the work, and continues only when that has ended.
         """
         waiter = pending.on_end = _Waiter(self.loop, self.inbox)
-        self.portal.post(pending.start, self.portal)
+        self.portal.post(pending.start, self.portal.start_soon)
         try:
             await waiter.future
         except GeneratorExit:

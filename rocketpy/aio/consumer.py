@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.pauses import Pausable
-    from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus
+    from rocketpy.consumer.push_statistics import PushConsumerStatistics
+    from rocketpy.consumer.status import PushConsumerStatus
     from rocketpy.consumer.subscription import Listener
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Self, TypeVar
 
 from rocketpy.client.reopening import AsyncReopenable
 from rocketpy.errors import ClientClosedError
-from rocketpy.portal import Call, Opened, Portal
+from rocketpy.portal import Call, Opened, StartSoon
 
 if TYPE_CHECKING:
     from rocketpy.aio.bridge import Bridge
@@ -44,13 +44,13 @@ class _Leave(Call[None]):
         self._opened = opened
         self._body_error = error
 
-    def begin(self, home: Portal) -> None:
+    def begin(self, start_soon: StartSoon) -> None:
         """Start to leave, and wait until that is done."""
         if self._body_error is None or isinstance(self._body_error, Exception | SystemExit | KeyboardInterrupt):
             self._opened.leave(self._body_error)
         else:
             self._opened.cancel()
-        super().begin(home)
+        super().begin(start_soon)
 
     def cancel(self) -> None:
         """Leave in order, skipping what may take long."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from rocketpy.consumer.crew import YIELD_AFTER, AsyncCrew, Call, Finished, Worker
+from rocketpy.consumer.crew import YIELD_AFTER, AsyncCrew, Worker
 from rocketpy.consumer.inside import mark
 from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.runners import RemoteRunner
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import contextvars
 
     from rocketpy.aio.bridge import Bridge
+    from rocketpy.consumer.calls import Call, Finished
     from rocketpy.consumer.lanes import Lane
 
 __all__ = ["LoopRunner"]

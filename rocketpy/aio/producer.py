@@ -128,12 +128,12 @@ class Producer(Lifetime[TrioProducer]):
         if direct.outside.accumulator is not None:
             message = direct.outside.filled(message)
             if (head := direct.outside.head(message)) is not None:
-                seconds = self._inner.checked_timeout(timeout)
+                seconds = self._inner.outside.seconds(timeout)
                 chosen = await self._queue_of(message, queue, selector, arg, seconds)
                 retries = config.retry_times_when_send_failed
                 return await self._lingering.send(direct.outside, message, head, chosen, seconds, retries)
         outgoing = direct.outside.prepare(message)
-        seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
+        seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
         if queue is None and selector is None and arg is None:
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
@@ -227,7 +227,7 @@ class Producer(Lifetime[TrioProducer]):
         outside, inner = self._direct.outside, self._inner
         outgoing = outside.prepare_batch(messages)
         choice = choice_of(outgoing.message, queue, None, None)
-        seconds = inner.checked_timeout(timeout)
+        seconds = inner.outside.seconds(timeout)
         terms = outside.terms(outgoing, choice, seconds, inner.config.retry_times_when_send_failed)
         send = self._direct.send if terms.key is None else self._direct.send_in_turn
         return await send(outgoing, terms)
@@ -250,8 +250,10 @@ class Producer(Lifetime[TrioProducer]):
         """
         bridge = self._bridge
         bridge.check()
-        self._inner.check_open()
-        many = Many(self._inner, bridge.portal.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
+        self._inner.outside.check_open()
+        many = Many(
+            self._inner.outside, bridge.portal.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure
+        )
         try:
             async with aclosing(chunks_async(messages, many)) as parts:
                 async for part in parts:

@@ -16,20 +16,16 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import trio
 
-from rocketpy.client.driving import drive
-from rocketpy.client.transactions import pass_questions_on
 from rocketpy.errors import BrokerError, RemoteProtocolError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.remoting.dispatch import Dispatcher
-from rocketpy.wire.codes import RequestCode, ResponseCode
-from rocketpy.wire.headers.group import NotifyConsumerIdsChangedRequestHeader
+from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
-    from rocketpy.client.roles import RoleTable
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
 
-__all__ = ["AsyncProcessor", "Callbacks", "callbacks"]
+__all__ = ["AsyncProcessor", "Callbacks"]
 
 logger = get_logger(__name__)
 
@@ -135,23 +131,3 @@ class Callbacks(Dispatcher):
             exc_info=exc,
         )
         return request.answer(ResponseCode.SYSTEM_ERROR, "the client failed: its log has the details")
-
-
-def callbacks(roles: RoleTable) -> Callbacks:
-    """Make the handler that passes brokers' requests on to the roles of one client."""
-
-    def consumer_ids_changed(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        """A member joined or left a group: rebalance."""
-        header = NotifyConsumerIdsChangedRequestHeader.from_ext(request.ext_fields)
-        role = roles.consumers.get(header.consumer_group)
-        if role is None:
-            logger.debug("%s tells of the group %.256r, which is not ours", connection.address, header.consumer_group)
-        else:
-            role.rebalance_now()
-        return None
-
-    made = Callbacks()
-    made.processors[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = consumer_ids_changed
-    drive(made, roles)
-    made.processors[RequestCode.CHECK_TRANSACTION_STATE] = pass_questions_on(roles)
-    return made

@@ -1,9 +1,9 @@
-"""Driving: requests of brokers to a client's consumers, to reset offsets, report their state or consume one message.
+"""Driving: what brokers ask of a client's consumers: rebalance, reset offsets, report state, consume one message.
 
 A broker may be faulty or hostile, so its requests are carried out only for groups that run in this client and topics
 that they subscribe to, and answers hold no secrets. Plain pull consumers have no queues, and only report their state.
-Plays the part of resetOffset, getConsumeStatus, getConsumerRunningInfo and consumeMessageDirectly in
-ClientRemotingProcessor.
+Plays the part of notifyConsumerIdsChanged, resetOffset, getConsumeStatus, getConsumerRunningInfo and
+consumeMessageDirectly in ClientRemotingProcessor.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.group import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
+    NotifyConsumerIdsChangedRequestHeader,
 )
 from rocketpy.wire.headers.offset import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
 from rocketpy.wire.message_codec import decode_record
@@ -50,6 +51,7 @@ def drive(made: Callbacks, roles: RoleTable) -> None:
     made.async_processors[RequestCode.GET_CONSUMER_RUNNING_INFO] = driving.running_info
     made.async_processors[RequestCode.CONSUME_MESSAGE_DIRECTLY] = driving.consume_directly
     made.processors[RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT] = driving.status
+    made.processors[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED] = driving.consumer_ids_changed
 
 
 class _Driving:
@@ -75,6 +77,15 @@ class _Driving:
             remark = f"The Consumer Group <{group[:255]}> not exist in this consumer"
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
         return found
+
+    def consumer_ids_changed(self, connection: Connection, request: RemotingCommand) -> None:
+        """A member joined or left a group: rebalance."""
+        header = NotifyConsumerIdsChangedRequestHeader.from_ext(request.ext_fields)
+        role = self._roles.consumers.get(header.consumer_group)
+        if role is None:
+            logger.debug("%s tells of the group %.256r, which is not ours", connection.address, header.consumer_group)
+        else:
+            role.rebalance_now()
 
     def reset_offsets(self, connection: Connection, request: RemotingCommand) -> Awaitable[None]:
         """Reset a consumer. Brokers expect no answer, not even to a failure.

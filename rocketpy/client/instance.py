@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import trio
 
 from rocketpy.client.api import group as group_api
-from rocketpy.client.callbacks import callbacks
+from rocketpy.client.callbacks import Callbacks
 from rocketpy.client.client_id import new_client_id
 from rocketpy.client.data_links import DataLinks
+from rocketpy.client.driving import drive
 from rocketpy.client.heartbeat import Heartbeats
 from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.name_server import NameServers
@@ -29,6 +30,7 @@ from rocketpy.client.requests import Requests
 from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
 from rocketpy.client.routing import RouteTable
 from rocketpy.client.statistics import ClientStatistics, statistics
+from rocketpy.client.transactions import pass_checks_on
 from rocketpy.config import ClientConfig
 from rocketpy.errors import ConfigError, RocketMQError, ServiceCrashedError
 from rocketpy.logs import get_logger
@@ -88,7 +90,9 @@ class MQClientInstance(AsyncReopenable):
         self.network: Network = network if network is not None else TcpNetwork()
         self.client_id = new_client_id(self.config, self.network.local_ip())
         self.roles = RoleTable()
-        self.callbacks = callbacks(self.roles)
+        self.callbacks = Callbacks()
+        drive(self.callbacks, self.roles)
+        pass_checks_on(self.callbacks, self.roles)
         self.requests = Requests(self.callbacks)
         self.pool = ConnectionPool(
             self.network,
@@ -252,7 +256,7 @@ class MQClientInstance(AsyncReopenable):
 
     def statistics(self) -> ClientStatistics:
         """What it has open and under way. From any thread, and in every state."""
-        return statistics(self)
+        return statistics(self.pool, self.data_links, self.routes, self.heartbeats, self.requests)
 
     # --- roles ----------------------------------------------------------------------------------------
 

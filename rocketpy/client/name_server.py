@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from rocketpy.client.api.call import ask
+from rocketpy.client.call import ask
 from rocketpy.errors import (
     BrokerError,
     ConfigError,

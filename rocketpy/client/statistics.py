@@ -10,9 +10,12 @@ import attrs
 from rocketpy.histogram import Latency
 
 if TYPE_CHECKING:
-    from rocketpy.client.data_links import DataConnection
-    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.data_links import DataConnection, DataLinks
+    from rocketpy.client.heartbeat import Heartbeats
+    from rocketpy.client.requests import Requests
+    from rocketpy.client.routing import RouteTable
     from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.pool import ConnectionPool
     from rocketpy.remoting.request_meter import RequestFigures, RequestMeter
     from rocketpy.remoting.statistics import ConnectionStatistics
 
@@ -86,31 +89,33 @@ class ClientStatistics:
     """The brokers and name servers with open connections, by address."""
 
 
-def statistics(client: MQClientInstance) -> ClientStatistics:
-    """Return the statistics. From any thread."""
-    pool = client.pool.statistics()
-    peers = _peers(client.pool.connections(), client.data_links.all(), client.pool.meter)
-    requests, replies = client.pool.meter.total(), client.requests.counts()
+def statistics(
+    pool: ConnectionPool, data_links: DataLinks, routes: RouteTable, heartbeats: Heartbeats, requests: Requests
+) -> ClientStatistics:
+    """Return the statistics of the client that has these parts. From any thread."""
+    dials = pool.statistics()
+    peers = _peers(pool.connections(), data_links.all(), pool.meter)
+    answers, replies = pool.meter.total(), requests.counts()
     return ClientStatistics(
         connections=sum(peer.connections for peer in peers.values()),
-        dialling=pool.dialling,
-        dials=pool.dials,
-        failed_dials=pool.failures,
-        addresses_failing=pool.addresses_failing,
+        dialling=dials.dialling,
+        dials=dials.dials,
+        failed_dials=dials.failures,
+        addresses_failing=dials.addresses_failing,
         in_flight=sum(peer.in_flight for peer in peers.values()),
-        topics=len(client.routes.topics()),
-        brokers=len(client.routes.brokers()),
-        heartbeats=client.heartbeats.sent,
-        failed_heartbeats=client.heartbeats.failed,
-        brokers_answering=len(client.heartbeats.answering),
+        topics=len(routes.topics()),
+        brokers=len(routes.brokers()),
+        heartbeats=heartbeats.sent,
+        failed_heartbeats=heartbeats.failed,
+        brokers_answering=len(heartbeats.answering),
         replies_awaited=replies.pending,
         replies=replies.replied,
         late_replies=replies.late,
         unknown_replies=replies.unknown,
-        requests=requests.answered,
-        failed_requests=requests.failed,
-        requests_per_second=requests.per_second,
-        latency=requests.latency,
+        requests=answers.answered,
+        failed_requests=answers.failed,
+        requests_per_second=answers.per_second,
+        latency=answers.latency,
         peers=peers,
     )
 
@@ -141,9 +146,8 @@ def _peer(
     )
 
 
-def in_flight(client: MQClientInstance, broker_name: str) -> int:
-    """Requests to the master of a broker that wait for an answer. From any thread."""
-    address = client.routes.broker_address(broker_name)
-    own = [link for link in client.pool.connections() if link.address == address]
-    beside = [link for link in client.data_links.all() if link.address == address and link.error is None]
+def in_flight(pool: ConnectionPool, data_links: DataLinks, address: str | None) -> int:
+    """Requests to an address that wait for an answer. From any thread."""
+    own = [link for link in pool.connections() if link.address == address]
+    beside = [link for link in data_links.all() if link.address == address and link.error is None]
     return sum(link.statistics().in_flight for link in own) + sum(map(len, beside))

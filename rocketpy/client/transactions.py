@@ -25,15 +25,14 @@ from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACT
 from rocketpy.wire.templates import EndTemplate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from rocketpy.client.callbacks import Callbacks
+    from rocketpy.client.one_try import RequestConnection
     from rocketpy.client.roles import RoleTable
-    from rocketpy.client.sending import RequestConnection
     from rocketpy.remoting.connection import Connection
     from rocketpy.results import SendResult
     from rocketpy.wire.codes import SerializeType
 
-__all__ = ["EndFrames", "answer_of", "end_command", "end_of", "half_of", "pass_questions_on"]
+__all__ = ["EndFrames", "answer_of", "end_command", "end_of", "half_of", "pass_checks_on"]
 
 log = get_logger(__name__)
 
@@ -157,8 +156,8 @@ def end_command(header: EndTransactionRequestHeader, remark: str | None = None) 
 # --- checks --------------------------------------------------------------------------------------------------
 
 
-def pass_questions_on(roles: RoleTable) -> Callable[[Connection, RemotingCommand], None]:
-    """Make the processor that passes brokers' checks to the producers of one client. The requests are one-way."""
+def pass_checks_on(callbacks: Callbacks, roles: RoleTable) -> None:
+    """Register the processor that passes brokers' checks to the producers of one client. The requests are one-way."""
 
     seldom = Seldom(log)
 
@@ -186,4 +185,4 @@ def pass_questions_on(roles: RoleTable) -> Callable[[Connection, RemotingCommand
         else:
             role.on_check(TransactionQuestion(connection.address, header, message))
 
-    return check_transaction_state
+    callbacks.processors[RequestCode.CHECK_TRANSACTION_STATE] = check_transaction_state

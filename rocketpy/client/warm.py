@@ -12,7 +12,7 @@ from rocketpy.results import SendResult, SendStatus
 
 if TYPE_CHECKING:
     from rocketpy.client.meter import Cell
-    from rocketpy.client.sending import Try
+    from rocketpy.client.one_try import Try
     from rocketpy.message import MessageQueue
     from rocketpy.wire.fast_answer import SendAnswer
     from rocketpy.wire.templates import SendTemplate

@@ -84,14 +84,14 @@ def check_names(kind: type[ClientConfig], names: Iterable[str]) -> set[str]:
     """
     known = {field.name for field in attrs.fields(kind)}
     if unknown := set(names) - known:
-        raise ConfigError(f"{kind.__name__} has no setting {_with_advice(unknown, known)}")
+        raise ConfigError(f"{kind.__name__} has no setting {_with_advice(unknown, kind)}")
     return known
 
 
-def _with_advice(unknown: Iterable[str], known: Iterable[str]) -> str:
-    from rocketpy.config.java import advice  # knows all configs, and only who is mistaken needs it
+def _with_advice(unknown: Iterable[str], kind: type[ClientConfig]) -> str:
+    from rocketpy.config.advice import advice  # only needed after a mistake
 
-    said = {name: advice(name, known) for name in sorted(unknown)}
+    said = {name: advice(name, kind) for name in sorted(unknown)}
     return "; ".join(f"{name}: {text}" if text else name for name, text in said.items())
 
 

@@ -1,6 +1,6 @@
 """Names that other clients give to settings, and what stands for each here. Pure.
 
-Of Kafka's clients, of rocketmq-client-python, and names that people guess. Like `rocketpy.config.java`, it is loaded
+Of Kafka's clients, of rocketmq-client-python, and names that people guess. Like `rocketpy.config.advice`, it is loaded
 only when someone uses a name that is no setting.
 """
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.process_queue import ProcessQueue
     from rocketpy.consumer.pull_parts import PullParts
     from rocketpy.consumer.queue_hooks import QueueHooks
-    from rocketpy.consumer.rebalance import Plan
+    from rocketpy.consumer.rebalance_plan import RebalancePlan
     from rocketpy.consumer.start_position import StartPosition
     from rocketpy.message import MessageQueue
 
@@ -123,7 +123,7 @@ class Assignment:
 
     # --- changing -------------------------------------------------------------------------------------
 
-    async def apply(self, topic: str, plan: Plan) -> RocketMQError | None:
+    async def apply(self, topic: str, plan: RebalancePlan) -> RocketMQError | None:
         """Give up and take queues of a topic. Returns why some could not be taken, None if all were."""
         overdue = self._overdue(topic, plan)
         await self._part_with([*plan.drop, *overdue])
@@ -135,7 +135,7 @@ class Assignment:
             self._pullers[queue].process_queue.set_limits(limits)
         return failures[0] if failures else None
 
-    def _overdue(self, topic: str, plan: Plan) -> list[MessageQueue]:
+    def _overdue(self, topic: str, plan: RebalancePlan) -> list[MessageQueue]:
         """Queues that have not been pulled for too long. No known bug leads to this: it is a watchdog."""
         now = trio.current_time()
         overdue = [

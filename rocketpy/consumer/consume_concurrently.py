@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from rocketpy.consumer.calls import Call, messages_of
 from rocketpy.consumer.consume_service import ConsumeService
-from rocketpy.consumer.crew import Call, messages_of
 from rocketpy.consumer.listeners import BROKER_DECIDES, Raised, is_a, is_async_listener, judge
 from rocketpy.consumer.process_queue import ProcessQueue
 from rocketpy.consumer.runners import RunnerMaker, TaskRunner

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from rocketpy.consumer.calls import Call, messages_of
 from rocketpy.consumer.consume_service import ConsumeService
-from rocketpy.consumer.crew import Call, messages_of
 from rocketpy.consumer.listeners import A_COPY, OrderVerdict, judge_in_order
 from rocketpy.consumer.runners import ListenerRunner, RunnerMaker, TaskRunner
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from rocketpy.consumer.calls import Call, Finished, messages_of
 from rocketpy.consumer.consumed import Consumed
-from rocketpy.consumer.crew import Call, Finished, messages_of
 from rocketpy.consumer.inside import is_inside
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.consumer.rates import ConsumerRates

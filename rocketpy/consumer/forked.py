@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import Any, NoReturn
 
-from rocketpy.consumer.crew import Finished
+from rocketpy.consumer.calls import Finished
 from rocketpy.consumer.inside import current_owner
 from rocketpy.consumer.listeners import Raised
 from rocketpy.forked import end_child

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rocketpy.consumer.crew import Call
+    from rocketpy.consumer.calls import Call
 
 __all__ = ["Lane", "Lanes"]
 

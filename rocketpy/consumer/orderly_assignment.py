@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.pull import QueuePuller
     from rocketpy.consumer.pull_parts import PullParts
     from rocketpy.consumer.queue_hooks import QueueHooks
-    from rocketpy.consumer.rebalance import Plan
+    from rocketpy.consumer.rebalance_plan import RebalancePlan
     from rocketpy.consumer.start_position import StartPosition
     from rocketpy.message import MessageQueue
 
@@ -130,14 +130,14 @@ class OrderlyAssignment(Assignment):
 
     # --- changing -------------------------------------------------------------------------------------
 
-    async def apply(self, topic: str, plan: Plan) -> RocketMQError | None:
+    async def apply(self, topic: str, plan: RebalancePlan) -> RocketMQError | None:
         """Give up and take queues of a topic."""
         for queue, puller in self._leaving.items():
             puller.process_queue.unlock_tries += queue.topic == topic
         self._locks.refusals.want_only(topic, plan.add)
         return await super().apply(topic, plan)
 
-    def _overdue(self, topic: str, plan: Plan) -> list[MessageQueue]:
+    def _overdue(self, topic: str, plan: RebalancePlan) -> list[MessageQueue]:
         return [queue for queue in super()._overdue(topic, plan) if self._locks.counts(queue)]
 
     def _restart(self, queue: MessageQueue) -> None:

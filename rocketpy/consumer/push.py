@@ -19,12 +19,13 @@ from rocketpy.config.push_consumer import MOST_THREADS
 from rocketpy.consumer.arguments import checked_seconds
 from rocketpy.consumer.around import Around
 from rocketpy.consumer.pauses import Pausable, Pauses, checked
+from rocketpy.consumer.push_statistics import PushConsumerStatistics, statistics
 from rocketpy.consumer.runners import RunnerMaker, TaskRunner
 from rocketpy.consumer.running import RunningConsumer
 from rocketpy.consumer.sharing import Sharing
 from rocketpy.consumer.signals import listen_to_signals
 from rocketpy.consumer.start_checks import check_filters, check_heartbeats, check_name_servers, wait_shared_out
-from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus, statistics
+from rocketpy.consumer.status import PushConsumerStatus
 from rocketpy.consumer.subscription import Listener, Subscriptions
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
 from rocketpy.consumer.user_calls import AsyncCaller, call_in_this_loop

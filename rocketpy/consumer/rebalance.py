@@ -8,7 +8,7 @@ only its own queues. Plays the part of RebalanceImpl, RebalancePushImpl and Reba
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -17,6 +17,7 @@ import trio
 from rocketpy.client.api import group as group_api
 from rocketpy.consumer.allocate import allocate, strategy
 from rocketpy.consumer.filter_check import FilterCheck
+from rocketpy.consumer.rebalance_plan import RebalancePlan, plan_rebalance
 from rocketpy.errors import BrokerUnreachableError, ConfigError, QueueLockedError, RocketMQError, TopicNotFoundError
 from rocketpy.logs import Seldom, counted, get_logger
 from rocketpy.results import MessageModel
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
     from rocketpy.wire.bodies.subscription import SubscriptionData
 
-__all__ = ["Plan", "Rebalance", "Share", "plan_rebalance"]
+__all__ = ["Rebalance", "Share"]
 
 logger = get_logger(__name__)
 
@@ -45,19 +46,6 @@ AT_ONCE, A_SECOND = 32.0, 10.0
 reporting changes must not keep all brokers busy."""
 
 _MOST_SAID = 5
-
-
-class Plan(NamedTuple):
-    """The queues to take and the queues to give up, each sorted."""
-
-    add: tuple[MessageQueue, ...]
-    drop: tuple[MessageQueue, ...]
-
-
-def plan_rebalance(assigned: Collection[MessageQueue], current: Collection[MessageQueue]) -> Plan:
-    """Plan the change from the queues that a member has now to those that it should have."""
-    wanted, held = set(assigned), set(current)
-    return Plan(tuple(sorted(wanted - held)), tuple(sorted(held - wanted)))
 
 
 class SharingSettings(Protocol):
@@ -149,7 +137,7 @@ class Rebalance:
         self._is_users = not isinstance(config.allocate_strategy, str)
         self._calls = calls
         self._turn = trio.Lock()
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, RebalancePlan] = {}
         self._wanted = trio.Event()
         self._round_done = trio.Event()
         self._tell_brokers = True
@@ -222,7 +210,7 @@ class Rebalance:
         self.under_way = dict.fromkeys(topics, "its turn")
         await side_by_side(share, topics)
         for topic in sorted(self._assignment.topics() - set(topics)):
-            await self._assignment.apply(topic, Plan((), self._assignment.queues(topic)))
+            await self._assignment.apply(topic, RebalancePlan((), self._assignment.queues(topic)))
         self.errors = _causes({topic: error for topic, error in self.errors.items() if topic in topics})
         self.unknown = {topic: why for topic, why in self.unknown.items() if topic in topics}
         self._plans = {topic: plan for topic, plan in self._plans.items() if topic in topics}

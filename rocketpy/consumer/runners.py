@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import trio
 
-from rocketpy.consumer.crew import YIELD_AFTER, AsyncCrew, Call, Crew, Finished, Worker
+from rocketpy.consumer.calls import Call, Finished
+from rocketpy.consumer.crew import YIELD_AFTER, AsyncCrew, Crew, Worker
 from rocketpy.consumer.inside import mark
 from rocketpy.consumer.listeners import Raised, let_pass
 

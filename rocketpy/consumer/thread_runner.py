@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.crew import YIELD_AFTER, Call, Crew, Finished, Worker
+from rocketpy.consumer.crew import YIELD_AFTER, Crew, Worker
 from rocketpy.consumer.inside import mark
 from rocketpy.consumer.listeners import Raised
 from rocketpy.consumer.runners import ListenerRunner, TaskRunner
 from rocketpy.services import tell_loop
 
 if TYPE_CHECKING:
+    from rocketpy.consumer.calls import Call, Finished
     from rocketpy.consumer.lanes import Lane
 
 __all__ = ["ThreadRunner", "runner_for_plain_listeners"]

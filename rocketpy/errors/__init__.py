@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rocketpy.errors.attempts import SendAttempt
 from rocketpy.errors.broker import (
     BrokerError,
     FilterRefusedError,
@@ -42,7 +41,7 @@ from rocketpy.errors.broker import (
     SystemBusyError,
     TopicNotExistError,
 )
-from rocketpy.errors.root import RocketMQError
+from rocketpy.errors.root import RocketMQError, SendAttempt
 from rocketpy.errors.root import rounded as rounded  # for rocketpy itself
 from rocketpy.errors.root import unsent as unsent  # for rocketpy itself
 from rocketpy.logs import printable

@@ -1,12 +1,10 @@
-"""What every error of rocketpy is, and how it is copied and pickled."""
+"""What every error of rocketpy is, how it is copied and pickled, and the tries of a send that it keeps."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, TypeVar
 
-from rocketpy.errors.attempts import SendAttempt
-
-__all__ = ["RocketMQError", "unsent"]
+__all__ = ["RocketMQError", "SendAttempt", "unsent"]
 
 ErrorType = TypeVar("ErrorType", bound="RocketMQError")
 
@@ -42,6 +40,39 @@ class RocketMQError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle by what it is made of: the constructors ask for facts by their names."""
         return _restored, (type(self), self.args, self.__dict__)
+
+
+class SendAttempt:
+    """One try of a send: where it went, what came of it, how long it took.
+
+    Attributes:
+        broker_name: The broker that was chosen.
+        address: Its address, or None when it had none.
+        error: Why the try failed.
+        elapsed: Seconds it took.
+        queue: The MessageQueue that was chosen.
+    """
+
+    __slots__ = ("address", "broker_name", "elapsed", "error", "queue")
+
+    def __init__(
+        self,
+        broker_name: str,
+        address: str | None,
+        error: RocketMQError,
+        elapsed: float,
+        queue: tuple[str, str, int] | None = None,
+    ) -> None:
+        self.broker_name = broker_name
+        self.address = address
+        self.error = error
+        self.elapsed = elapsed
+        self.queue = queue
+
+    def __repr__(self) -> str:
+        """One line for a log."""
+        where = self.broker_name if self.queue is None else f"queue {self.queue[2]} of {self.broker_name}"
+        return f"<{where} at {self.address} after {self.elapsed * 1000:.0f} ms: {self.error}>"
 
 
 def unsent(error: ErrorType) -> ErrorType:

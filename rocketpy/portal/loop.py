@@ -13,20 +13,16 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import trio
 
 from rocketpy.errors import ClientClosedError, ConfigError
 from rocketpy.forked import mark_as_ours
 from rocketpy.logs import get_logger
-from rocketpy.portal.opened import Opened
 from rocketpy.portal.pending import Call, Pending
 from rocketpy.portal.waiting import acquire
 from rocketpy.services import is_telling_loop, only_cancelled, tell_loop
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
 
 __all__ = ["Portal", "before_end", "portal"]
 
@@ -204,7 +200,7 @@ class Portal:
         done.acquire()
         pending.on_end = done.release
         try:
-            self.post(pending.start, self)
+            self.post(pending.start, self.start_soon)
             acquire(done)
         except ClientClosedError:
             raise
@@ -214,22 +210,6 @@ class Portal:
             acquire(done)
             raise
         return pending.result()
-
-    def open(self, manager: AbstractAsyncContextManager[T]) -> Opened[T]:
-        """Enter an async context manager in a task of the portal; `Opened.close` leaves it in the same task."""
-        opened = Opened(self, manager)
-        self.enter(opened)
-        return opened
-
-    def enter(self, opened: Opened[Any]) -> None:
-        """Enter an `Opened` that was made for this portal."""
-        try:
-            self.call(opened.enter)
-        except BaseException:
-            # After Ctrl-C it may have been entered, and nobody else can close it.
-            if self.is_usable:
-                self.post(opened.leave)
-            raise
 
     # --- in the trio thread -----------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import trio
 
@@ -34,7 +34,11 @@ class _BodyFailedError(Exception):
 class Opened(Generic[T]):
     """An async context manager that one task of the portal enters, holds open and leaves.
 
-    `enter`, `leave`, `cancel` and `wait_left` are for the trio thread, `close` is for all others.
+    `enter`, `leave`, `cancel` and `wait_left` are for the trio thread, `open` and `close` are for all others.
+
+    Args:
+        home: the portal that holds it.
+        manager: what is entered.
 
     Attributes:
         home: the portal that holds it.
@@ -57,6 +61,17 @@ class Opened(Generic[T]):
         self._left = trio.Event()
         self._body_failed = False
         self._outcome: BaseException | None = None
+
+    def open(self) -> Self:
+        """Enter it, and wait until it was entered."""
+        try:
+            self.home.call(self.enter)
+        except BaseException:
+            # After Ctrl-C it may have been entered, and nobody else can close it.
+            if self.home.is_usable:
+                self.home.post(self.leave)
+            raise
+        return self
 
     async def enter(self) -> None:
         """Start the task that holds the manager; returns when it is entered.

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import trio
 
 from rocketpy.errors import ClientClosedError
 from rocketpy.services import only_cancelled
 
-if TYPE_CHECKING:
-    from rocketpy.portal.loop import Portal
-
-__all__ = ["Call", "Pending"]
+__all__ = ["Call", "Pending", "StartSoon"]
 
 T = TypeVar("T")
+
+StartSoon: TypeAlias = Callable[[Callable[[], Awaitable[object]]], None]
+"""Runs an async function in a task of the portal, see `Portal.start_soon`."""
 
 
 class Pending(ABC, Generic[T]):
@@ -42,20 +42,20 @@ class Pending(ABC, Generic[T]):
         self.ended = False
 
     @abstractmethod
-    def begin(self, home: Portal) -> None:
+    def begin(self, start_soon: StartSoon) -> None:
         """Begin. If this raises a ClientClosedError, the work ends with it; nothing else may be raised."""
 
     @abstractmethod
     def cancel(self) -> None:
         """Cause it to end soon. Does nothing if it has ended."""
 
-    def start(self, home: Portal) -> None:
+    def start(self, start_soon: StartSoon) -> None:
         """Begin, unless it was given up."""
         if self.begun:
             return
         self.begun = True
         try:
-            self.begin(home)
+            self.begin(start_soon)
         except ClientClosedError as error:
             self.end(None, error)
 
@@ -94,9 +94,9 @@ class Call(Pending[T]):
         self._function = function
         self._scope = trio.CancelScope()
 
-    def begin(self, home: Portal) -> None:
+    def begin(self, start_soon: StartSoon) -> None:
         """Start the task."""
-        home.start_soon(self._run)
+        start_soon(self._run)
 
     def cancel(self) -> None:
         """Cancel the task."""

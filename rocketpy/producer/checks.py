@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 import trio
 
-from rocketpy.client.api.call import oneway
+from rocketpy.client.call import oneway
 from rocketpy.client.transactions import answer_of, end_command
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import Seldom, get_logger

@@ -23,11 +23,12 @@ from rocketpy.errors import (
 )
 from rocketpy.message import PropertyName
 from rocketpy.message.accessors import split_keys
+from rocketpy.producer.choosing import fixed
 from rocketpy.producer.frames import Frame, is_sound
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
-    from rocketpy.producer.producer import Producer
+    from rocketpy.producer.outside import Outside
     from rocketpy.results import SendResult
 
 __all__ = ["Flight"]
@@ -56,7 +57,7 @@ class Flight:
     """Sends frames, and keeps count of their outcomes.
 
     Args:
-        producer: sends them.
+        outside: encodes and sends them.
         timeout: seconds for each frame.
         largest: bytes of bodies that a frame should have at most.
         goes_on: whether other frames are sent after one has failed.
@@ -72,10 +73,10 @@ class Flight:
         ended_size: bytes of their bodies.
     """
 
-    def __init__(self, producer: Producer, timeout: float, *, largest: int, goes_on: bool) -> None:
-        self._producer = producer
+    def __init__(self, outside: Outside, timeout: float, *, largest: int, goes_on: bool) -> None:
+        self._outside = outside
         self._timeout = timeout
-        self._retries = producer.config.retry_times_when_send_failed
+        self._retries = outside.core.config.retry_times_when_send_failed
         self._goes_on = goes_on
         self.largest = largest
         self.failures: deque[SendManyError] = deque()
@@ -122,12 +123,12 @@ class Flight:
         flying = _Flying(self, frame)
         self._flying.add(flying)
         try:
-            give_up = self._producer.start_send(
+            give_up = self._outside.start_send(
                 frame.outgoing,
                 flying,
-                queue=frame.queue,
-                timeout=self._timeout,
+                choice=None if frame.queue is None else fixed(frame.outgoing.message, frame.queue),
                 retries=self._retries,
+                timeout=self._timeout,
                 in_order=frame.queue is not None,
             )
         except BaseException as error:  # noqa: BLE001 - what a hook raises belongs to the sender
@@ -188,7 +189,7 @@ class Flight:
         while stack:
             part = stack.pop()
             try:
-                part.outgoing = self._producer.prepare_many(part.messages)
+                part.outgoing = self._outside.prepare_frame(part.messages)
             except _UNSENDABLE as error:
                 if len(part) > 1:
                     stack += reversed(part.halves())

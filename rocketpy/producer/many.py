@@ -32,7 +32,7 @@ from rocketpy.results import SendManyResult
 
 if TYPE_CHECKING:
     from rocketpy.message import Message, MessageQueue
-    from rocketpy.producer.producer import Producer
+    from rocketpy.producer.outside import Outside
 
 __all__ = ["BATCH_SIZE", "Many", "OnFailure", "call_now", "send_all"]
 
@@ -73,7 +73,7 @@ class Many:
     """One `send_many`.
 
     Args:
-        producer: sends the frames.
+        outside: encodes and sends the frames.
         post: runs a plain function in the trio thread soon, in order.
         batch_size: messages a frame may have.
         timeout: seconds for each frame.
@@ -84,10 +84,10 @@ class Many:
     """
 
     def __init__(
-        self, producer: Producer, post: _Post, *, batch_size: int, timeout: float | None, on_failure: OnFailure | None
+        self, outside: Outside, post: _Post, *, batch_size: int, timeout: float | None, on_failure: OnFailure | None
     ) -> None:
-        config = producer.config
-        self._producer = producer
+        config = outside.core.config
+        self._outside = outside
         self._post = post
         self._on_failure = _checked_callback(on_failure)
         self._most = config.back_pressure_for_async_send_num
@@ -96,8 +96,8 @@ class Many:
         self.count = min(_checked_batch_size(batch_size), max(1, self._most // 2))
         largest = min(_FRAME_SIZE, config.max_message_size // 2, self._most_size // 2)
         self._former = Former(self.count, largest, self._most_size // 2)
-        self._timeout = producer.checked_timeout(timeout)
-        self._flight = Flight(producer, self._timeout, largest=largest, goes_on=on_failure is not None)
+        self._timeout = outside.seconds(timeout)
+        self._flight = Flight(outside, self._timeout, largest=largest, goes_on=on_failure is not None)
         self._position = 0
         self._handed = self._handed_size = self._failed = 0
         self._queues: dict[str, _ByKey | RocketMQError] = {}
@@ -145,7 +145,7 @@ class Many:
     def filled(self, message: Message) -> Message:
         """A message with its value as the body. One whose value cannot be written stays as it is, and fails alone."""
         with suppress(SerializationError):
-            return self._producer.outside.filled(message)
+            return self._outside.filled(message)
         return message
 
     def result(self) -> SendManyResult:
@@ -160,21 +160,21 @@ class Many:
         topics = {message.topic for message, key in zip(messages, keys, strict=True) if key is not None}
         self._queues = {topic: self._queues[topic] for topic in topics if topic in self._queues}
         for topic in topics:
-            if self._producer.client.routes.publish_info(topic) is None:
+            if self._outside.client.routes.publish_info(topic) is None:
                 yield partial(self._ensure, topic)
             else:
                 self._know(topic)
 
     async def _ensure(self, topic: str) -> None:
         try:
-            await self._producer.ensure_route(topic, timeout=self._timeout)
+            await self._outside.ensure_route(topic, timeout=self._timeout)
         except RocketMQError as error:
             self._queues[topic] = error
         else:
             self._know(topic)
 
     def _know(self, topic: str) -> None:
-        info, known = self._producer.client.routes.publish_info(topic), self._queues.get(topic)
+        info, known = self._outside.client.routes.publish_info(topic), self._queues.get(topic)
         if info is None or not info.queues:
             self._queues[topic] = _gone(topic)
         elif not isinstance(known, _ByKey) or known.queues is not info.queues:

@@ -16,6 +16,7 @@ from rocketpy.message import PropertyName
 from rocketpy.producer.accumulator import Accumulator
 from rocketpy.producer.choosing import fixed
 from rocketpy.producer.items import Items
+from rocketpy.producer.timeouts import checked_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -119,6 +120,22 @@ class Outside:
 
     # --- any thread ------------------------------------------------------------------------------------
 
+    def check_open(self) -> None:
+        """Refuse use while the producer is not open.
+
+        Raises:
+            ClientClosedError: it is not.
+        """
+        self._lifecycle.check_open()
+
+    def seconds(self, timeout: Any) -> float:
+        """The timeout of a call in seconds, `send_timeout` for None, and no more than clocks and locks can express.
+
+        Raises:
+            ConfigError: it is no number of seconds, or so many that milliseconds are meant.
+        """
+        return self.core.config.send_timeout if timeout is None else checked_timeout(timeout)
+
     def prepare(self, message: Message) -> Outgoing:
         """Check and encode a message.
 
@@ -148,6 +165,11 @@ class Outside:
         """Check and encode what travels in one frame. Raises as `prepare`."""
         self._lifecycle.check_open()
         return self._preparer.batch(messages)
+
+    def prepare_frame(self, messages: Sequence[Message]) -> Outgoing:
+        """Encode messages that can be in one frame of `send_many`, for `start_send`. Raises as `prepare`."""
+        preparer = self._preparer
+        return preparer.one(messages[0]) if len(messages) == 1 else preparer.batch(messages, alike=True)
 
     def terms(self, outgoing: Outgoing, choice: Choice | None, seconds: float, retries: int) -> Terms:
         """Return the terms of a send that begins now."""
@@ -230,6 +252,55 @@ class Outside:
         if self._nursery is None:
             raise AssertionError("an open producer has a nursery")
         return self._nursery
+
+    def start_send(
+        self,
+        outgoing: Outgoing,
+        done: send_drivers.Done,
+        *,
+        choice: Choice | None = None,
+        retries: int | None = None,
+        timeout: float | None = None,
+        in_order: bool = False,
+    ) -> send_drivers.Cancel:
+        """Start a send, and call `done` with its outcome.
+
+        Args:
+            outgoing: what to send.
+            done: called once.
+            choice: chooses the queue, None for us.
+            retries: how many there may be, `retry_times_when_send_async_failed` when None.
+            timeout: seconds for all tries, `send_timeout` when None.
+            in_order: whether nothing else is sent to the queue of this frame before `done` is called.
+
+        Returns:
+            A function that cancels the send.
+
+        Raises:
+            ClientClosedError: the producer is not open.
+        """
+        self._lifecycle.check_open()
+        config, nursery = self.core.config, self._home
+        retries = config.retry_times_when_send_async_failed if retries is None else retries
+        self._told_begun()
+        try:
+            return send_drivers.start_send(
+                self.core,
+                outgoing,
+                partial(self._ended_here, done),
+                nursery=nursery,
+                choice=choice,
+                tries=1 + retries,
+                timeout=self.seconds(timeout),
+                in_order=in_order,
+            )
+        except BaseException:  # a selector's, or Ctrl-C: what was not begun is not under way, or closing waits for ever
+            self._told_ended()
+            raise
+
+    def _ended_here(self, done: send_drivers.Done, outcome: SendResult | BaseException) -> None:
+        self._told_ended()
+        done(outcome)
 
     # --- batches of messages that linger ----------------------------------------------------------------
 

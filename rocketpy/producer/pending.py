@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from rocketpy.portal import Pending, Portal
+from rocketpy.portal import Pending, StartSoon
 from rocketpy.results import SendResult
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class _Pending(Pending[SendResult]):
     def _send(self) -> Callable[[], None]:
         """Begin; gives what gives it up."""
 
-    def begin(self, home: Portal) -> None:
+    def begin(self, start_soon: StartSoon) -> None:
         """Send it."""
         try:
             give_up = self._send()

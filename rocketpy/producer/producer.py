@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import AsyncExitStack
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -30,13 +29,10 @@ from rocketpy.producer.recalling import Recalling
 from rocketpy.producer.requesting import Requesting
 from rocketpy.producer.splitting import Splitting
 from rocketpy.producer.statistics import Observed
-from rocketpy.producer.timeouts import checked_timeout
 from rocketpy.services import open_services
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
-    from rocketpy.client.outgoing import Outgoing
-    from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.selection import QueueSelector
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.local_half import AsyncCaller
@@ -249,13 +245,13 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
             message = self._preparer.filled(message)
             if (head := self.outside.items.head(message)) is not None:
                 choice = choice_of(message, queue, selector, arg)
-                return await self._lingering.send(message, head, choice, self.checked_timeout(timeout))
+                return await self._lingering.send(message, head, choice, self.outside.seconds(timeout))
         outgoing, config = self._preparer.one(message), self.config
         choice = None
         if queue is not None or selector is not None or arg is not None:
             choice = choice_of(message, queue, selector, arg)
         tries = 1 + config.retry_times_when_send_failed
-        seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
+        seconds = config.send_timeout if timeout is None else self.outside.seconds(timeout)
         self._under_way += 1
         try:
             return await send_drivers.send(self._core, outgoing, choice, tries, seconds)
@@ -284,7 +280,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         outgoing = self._preparer.one(message)
         choice = choice_of(message, queue, selector, arg)
         tries = 1 + self.config.retry_times_when_send_failed
-        await send_oneway(self._core, outgoing, choice=choice, tries=tries, timeout=self.checked_timeout(None))
+        await send_oneway(self._core, outgoing, choice=choice, tries=tries, timeout=self.outside.seconds(None))
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
@@ -304,7 +300,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         choice = choice_of(outgoing.message, queue, None, None)
         config = self.config
         tries = 1 + config.retry_times_when_send_failed
-        seconds = config.send_timeout if timeout is None else self.checked_timeout(timeout)
+        seconds = config.send_timeout if timeout is None else self.outside.seconds(timeout)
         self._under_way += 1
         try:
             return await send_drivers.send(self._core, outgoing, choice, tries, seconds)
@@ -348,75 +344,8 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
             ClientClosedError: the producer is not open.
         """
         self._lifecycle.check_here()
-        many = Many(self, call_now, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
+        many = Many(self.outside, call_now, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
         return await send_all(many, messages)
-
-    def check_open(self) -> None:
-        """Refuse use while it is not open.
-
-        Raises:
-            ClientClosedError: it is not.
-        """
-        self._lifecycle.check_open()
-
-    def prepare_many(self, messages: Sequence[Message]) -> Outgoing:
-        """Encode messages that can be in one frame, from any thread; for `start_send`."""
-        preparer = self._preparer
-        return preparer.one(messages[0]) if len(messages) == 1 else preparer.batch(messages, alike=True)
-
-    async def ensure_route(self, topic: str, *, timeout: float) -> TopicPublishInfo:
-        """Return the queues of a topic within `timeout` seconds, even of a topic that sending will create.
-
-        Raises:
-            RouteNotFoundError: no broker takes messages of it; the subclass says why.
-        """
-        return await self.outside.ensure_route(topic, timeout=timeout)
-
-    def start_send(
-        self,
-        outgoing: Outgoing,
-        done: send_drivers.Done,
-        *,
-        queue: MessageQueue | None = None,
-        selector: QueueSelector | None = None,
-        arg: Any = None,
-        timeout: float | None = None,
-        retries: int | None = None,
-        in_order: bool = False,
-    ) -> send_drivers.Cancel:
-        """Start a send in the trio thread, and call `done` with its outcome. For surfaces without a task for each send.
-
-        With `in_order`, nothing else is sent to the queue of this frame before `done` is called.
-
-        Returns:
-            A function that cancels the send, in the trio thread.
-        """
-        self._lifecycle.check_open()
-        if self._nursery is None:
-            raise AssertionError("an open producer has a nursery")
-        choice = choice_of(outgoing.message, queue, selector, arg)
-        seconds = self.checked_timeout(timeout)
-        retries = self.config.retry_times_when_send_async_failed if retries is None else retries
-        self._under_way += 1
-        try:
-            return send_drivers.start_send(
-                self._core,
-                outgoing,
-                partial(self._ended, done),
-                nursery=self._nursery,
-                choice=choice,
-                tries=1 + retries,
-                timeout=seconds,
-                in_order=in_order,
-            )
-        except BaseException:  # a selector's, or Ctrl-C: what was not begun is not under way, or closing waits for ever
-            self._one_less()
-            raise
-
-    def _ended(self, done: send_drivers.Done, outcome: SendResult | BaseException) -> None:
-        """Pass on the outcome of a send."""
-        self._one_less()
-        done(outcome)
 
     def _one_more(self) -> None:
         """A send has begun."""
@@ -433,14 +362,6 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         if not self._lifecycle.is_open:
             self._idle.set()
 
-    def checked_timeout(self, timeout: Any) -> float:
-        """Seconds, `send_timeout` for None, and no more than clocks and locks can express.
-
-        Raises:
-            ConfigError: it is no number of seconds, or so many that milliseconds are meant.
-        """
-        return self.config.send_timeout if timeout is None else checked_timeout(timeout)
-
     # --- topics ---------------------------------------------------------------------------------------
 
     async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
@@ -452,7 +373,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         """
         self._lifecycle.check_here()
         check_topic(topic)
-        info = await self.client.routes.ensure(topic, timeout=self.checked_timeout(timeout))
+        info = await self.client.routes.ensure(topic, timeout=self.outside.seconds(timeout))
         return info.queues
 
     async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
@@ -481,5 +402,5 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
             queues=queues,
             default_queues=self.config.default_topic_queue_nums,
             key=self.config.create_topic_key,
-            timeout=self.checked_timeout(timeout),
+            timeout=self.outside.seconds(timeout),
         )

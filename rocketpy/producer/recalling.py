@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.lifecycle import Lifecycle
     from rocketpy.client.sending import SendCore
     from rocketpy.config import ProducerConfig
+    from rocketpy.producer.outside import Outside
 
 __all__ = ["Recalling"]
 
@@ -18,13 +19,9 @@ class Recalling:
 
     client: MQClientInstance
     config: ProducerConfig
+    outside: Outside
     _core: SendCore
     _lifecycle: Lifecycle
-
-    if TYPE_CHECKING:
-
-        def checked_timeout(self, timeout: Any) -> float:
-            """The producer's."""
 
     async def recall(self, topic: str, handle: str | None, *, timeout: float | None = None) -> str:
         """Recall a message that was sent with `delay` or `deliver_at` and is not due yet.
@@ -53,6 +50,6 @@ class Recalling:
         from rocketpy.client.recalling import recall  # few producers recall messages
 
         self._lifecycle.check_here()
-        seconds = self.checked_timeout(timeout)
+        seconds = self.outside.seconds(timeout)
         tracer = self._core.tracer
         return await recall(self.client, self.config.group, topic, handle, timeout=seconds, tracer=tracer)

@@ -104,7 +104,7 @@ class Requesting:
             ClientClosedError: the producer is not open.
         """
         self._lifecycle.check_open()
-        seconds = self.checked_timeout(timeout)
+        seconds = self.outside.seconds(timeout)
         correlation_id = new_correlation_id()
         with explaining([message]):
             made = as_request(

@@ -67,13 +67,18 @@ class Observed:
 
     def statistics_with(self, under_way: int) -> ProducerStatistics:
         """Return the statistics for another surface, which knows how many sends are in flight."""
-        meter, client = self._core.meter, self.client
+        meter = self._core.meter
         brokers = {
-            name: BrokerSends(**_fields(found), in_flight=in_flight(client, name))
+            name: BrokerSends(**_fields(found), in_flight=self._requests_in_flight(name))
             for name, found in meter.by_broker().items()
         }
         total, faults = _fields(meter.total()), self._core.fault.statistics()
         return ProducerStatistics(**total, in_flight=under_way, brokers=brokers, topics=meter.by_topic(), faults=faults)
+
+    def _requests_in_flight(self, broker_name: str) -> int:
+        """Requests to the master of a broker that wait for an answer, those of other roles of the client included."""
+        client = self.client
+        return in_flight(client.pool, client.data_links, client.routes.broker_address(broker_name))
 
     def _begin_reports(self, nursery: trio.Nursery) -> Callable[[], Awaitable[None]]:
         """Start to report statistics to the user's function; returns a function that ends the reports."""

@@ -165,7 +165,7 @@ class TransactionProducer(Producer):
         Raises:
             ClientClosedError: the producer is not open.
         """
-        self.check_open()
+        self.outside.check_open()
         assert self._checks is not None
         return self._checks.statistics()
 

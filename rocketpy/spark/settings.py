@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 
 from rocketpy.config import ProducerConfig
+from rocketpy.config.advice import advice
 from rocketpy.config.checks import MIB, flag, one_of, whole
-from rocketpy.config.java import advice
 from rocketpy.errors import ConfigError
 from rocketpy.spark.rows import RowMapping
 
@@ -50,8 +50,8 @@ def _check_names(settings: Mapping[str, Any]) -> None:
     """Refuse what is a setting of neither a sink nor a producer, in words that know both."""
     producers = {field.name for field in attrs.fields(ProducerConfig)}
     for name in sorted(settings.keys() - producers):
-        told = advice(name, [*_OWN, *producers])
-        raise ConfigError(f"a sink has no setting {name}" + (f": {told}" if told else ""))
+        hint = advice(name, ProducerConfig, _OWN)
+        raise ConfigError(f"a sink has no setting {name}" + (f": {hint}" if hint else ""))
 
 
 def producer_config(namesrv: Any, settings: Mapping[str, Any]) -> ProducerConfig:

@@ -44,7 +44,7 @@ class AskedSoon:
         call = Call(partial(producer.ask, asked, choice, retries))
         call.on_end = partial(self._ended, call)
         try:
-            home.post(call.start, home)
+            home.post(call.start, home.start_soon)
         except ClientClosedError as error:
             self._done(error)
         self.beginner = 0

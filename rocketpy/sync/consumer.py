@@ -20,7 +20,8 @@ from rocketpy.sync.signals import Signals
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
     from rocketpy.consumer.pauses import Pausable
-    from rocketpy.consumer.status import PushConsumerStatistics, PushConsumerStatus
+    from rocketpy.consumer.push_statistics import PushConsumerStatistics
+    from rocketpy.consumer.status import PushConsumerStatus
     from rocketpy.consumer.subscription import Listener
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network

@@ -71,7 +71,7 @@ class Lifetime(Reopenable, Generic[T]):
         if self._opening is None and self._opened is None:
             self._opening = mine
         try:
-            home.enter(opened)
+            opened.open()
             if self._opening is mine:
                 self._opened, self._home = opened, home
         finally:

@@ -24,7 +24,7 @@ from rocketpy.logs import counted, get_logger
 from rocketpy.services import tell_loop
 
 if TYPE_CHECKING:
-    from rocketpy.consumer.crew import Call, Finished
+    from rocketpy.consumer.calls import Call, Finished
 
 __all__ = ["OwnLoopRunner"]
 

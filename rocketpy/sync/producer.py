@@ -150,11 +150,11 @@ class Producer(Lifetime[TrioProducer]):
         if self._lingering is not None:
             message = direct.outside.filled(message)
             if not direct.is_ours and (head := direct.outside.head(message)) is not None:
-                seconds = self._inner.checked_timeout(timeout)
+                seconds = self._inner.outside.seconds(timeout)
                 chosen = self._queue_of(message, queue, selector, arg, seconds)
                 return self._lingering.send(message, head, chosen, seconds, config.retry_times_when_send_failed)
         outgoing = direct.outside.prepare(message)
-        seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
+        seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
         if queue is None and selector is None and arg is None:
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_failed)
         else:
@@ -189,13 +189,13 @@ class Producer(Lifetime[TrioProducer]):
         if self._lingering is not None:
             message = direct.outside.filled(message)
         if self._lingering is not None and (head := direct.outside.head(message)) is not None:
-            seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
+            seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
             chosen = None
             if queue is not None or selector is not None or arg is not None:
                 chosen = self._queue_of(message, queue, selector, arg, seconds)
             return self._lingering.send_soon(message, head, chosen, seconds, config.retry_times_when_send_async_failed)
         outgoing = direct.outside.prepare(message)
-        seconds = config.send_timeout if timeout is None else self._inner.checked_timeout(timeout)
+        seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
         if queue is None and selector is None and arg is None:
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_async_failed)
         else:
@@ -335,7 +335,7 @@ class Producer(Lifetime[TrioProducer]):
         outside, inner = self._direct.outside, self._inner
         outgoing = outside.prepare_batch(messages)
         choice = choice_of(outgoing.message, queue, None, None)
-        seconds = inner.checked_timeout(timeout)
+        seconds = inner.outside.seconds(timeout)
         terms = outside.terms(outgoing, choice, seconds, inner.config.retry_times_when_send_failed)
         return self._direct.send(outgoing, terms)
 
@@ -356,8 +356,8 @@ class Producer(Lifetime[TrioProducer]):
         The messages are read, and `on_failure` is called, in the thread of the caller.
         """
         home = self._portal
-        self._inner.check_open()
-        many = Many(self._inner, home.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
+        self._inner.outside.check_open()
+        many = Many(self._inner.outside, home.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
         try:
             for part in chunks(messages, many):
                 for step in many.feed(part):

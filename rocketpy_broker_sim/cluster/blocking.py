@@ -87,7 +87,7 @@ class BlockingLocalCluster:
         """
         if self._opened is not None:
             raise ConfigError("the cluster runs already")
-        self._opened = portal().open(self._cluster)
+        self._opened = Opened(portal(), self._cluster).open()
         return self
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 
 import pytest
 
-from rocketpy.portal import portal
+from rocketpy.portal import Opened, portal
 from tests.producer.brokers import SendBroker, World
 from tests.sync.conftest import cluster, namesrv, topic
 
@@ -22,7 +22,7 @@ def fakes():
     def open_fakes(*brokers, topic="T"):
         world = World()
         brokers = brokers or (SendBroker(),)
-        opened = portal().open(_served(world, brokers, topic))
+        opened = Opened(portal(), _served(world, brokers, topic)).open()
         try:
             yield {"network": world.network, "namesrv": "ns:9876"}
         finally:

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from rocketpy.client.api import admin, group, offset, pull, send
-from rocketpy.client.api.call import call, request
+from rocketpy.client.call import call, request
 from rocketpy.errors import (
     BrokerError,
     ConnectError,

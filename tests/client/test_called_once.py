@@ -12,6 +12,7 @@ from rocketpy.client.instance import MQClientInstance
 from rocketpy.errors import ClientClosedError, ConnectionLostError, RequestTimeoutError, RocketMQError
 from rocketpy.message import Message
 from rocketpy.producer import Producer
+from rocketpy.producer.choosing import choice_of
 from rocketpy.results import SendResult
 from rocketpy.wire.codes import RequestCode
 from tests.producer.brokers import SendBroker, World
@@ -27,7 +28,7 @@ async def producing(*script, **settings):
 
 
 def start(producer, done, nursery, **fields):
-    """As `Producer.start_send`, in a nursery of the test's choice."""
+    """As `Outside.start_send`, in a nursery of the test's choice."""
     options = {"choice": None, "tries": 2, "timeout": 3.0} | fields
     outgoing = producer.outside.prepare(Message("T", b"x"))
     send_drivers.start_send(producer._core, outgoing, done, nursery=nursery, **options)
@@ -48,7 +49,7 @@ async def test_R4_a_callback_runs_once_however_the_send_ends(autojump_clock, end
     outcomes = []
     async with producing(*script, retry_times_when_send_async_failed=1) as (producer, _):
         await producer.send(Message("T", b"first"))
-        producer.start_send(producer.outside.prepare(Message("T", b"x")), outcomes.append)
+        producer.outside.start_send(producer.outside.prepare(Message("T", b"x")), outcomes.append)
         await trio.sleep(60)
     [outcome] = outcomes
     cause = outcome.attempts[0].error if hasattr(outcome, "attempts") else outcome
@@ -99,7 +100,7 @@ async def test_R4_a_callback_runs_once_when_the_producer_closes_under_it(autojum
     async with producing(0, *["silence"] * 9, close_timeout=1.0, send_timeout=30.0) as (producer, _):
         await producer.send(Message("T", b"first"))
         for _ in range(5):
-            producer.start_send(producer.outside.prepare(Message("T", b"x")), outcomes.append)
+            producer.outside.start_send(producer.outside.prepare(Message("T", b"x")), outcomes.append)
     assert len(outcomes) == 5
     await trio.sleep(60)
     assert len(outcomes) == 5
@@ -139,7 +140,7 @@ async def test_R4_what_a_hook_raises_is_told_once_and_ends_nothing_else(autojump
             await producer.send(Message("T", b"first"))
         meddler.where = where
         try:
-            producer.start_send(producer.outside.prepare(Message("T", b"x")), outcomes.append)
+            producer.outside.start_send(producer.outside.prepare(Message("T", b"x")), outcomes.append)
         except KeyError as error:
             outcomes.append(error)
         await trio.sleep(60)
@@ -154,7 +155,10 @@ async def test_R4_what_a_selector_raises_before_there_is_a_route_is_told_once_an
 
     outcomes = []
     async with producing() as (producer, _):
-        producer.start_send(producer.outside.prepare(Message("T", b"x")), outcomes.append, selector=broken)
+        message = Message("T", b"x")
+        producer.outside.start_send(
+            producer.outside.prepare(message), outcomes.append, choice=choice_of(message, None, broken, None)
+        )
         await trio.sleep(60)
         await producer.send(Message("T", b"last"))
     assert [type(outcome) for outcome in outcomes] == [KeyError]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import trio
 
-from rocketpy.client.api.call import call
+from rocketpy.client.call import call
 from rocketpy.errors import BrokerError, ConnectionLostError, RequestTimeoutError, SendError
 from rocketpy.message import Message, MessageQueue
 from rocketpy.producer import Producer
@@ -187,7 +187,7 @@ async def test_R7_a_send_that_is_called_back_moves_too(autojump_clock):
     outcomes = []
     async with producing([0, GO_AWAY], retry_times_when_send_async_failed=0) as (producer, broker):
         await producer.send(Message("T", b"1"))
-        producer.start_send(producer.outside.prepare(Message("T", b"2")), outcomes.append)
+        producer.outside.start_send(producer.outside.prepare(Message("T", b"2")), outcomes.append)
         await trio.sleep(1)
         assert [outcome.status for outcome in outcomes] == [SendStatus.SEND_OK]
         assert len(broker.taken) == 3

@@ -19,16 +19,9 @@ from rocketpy.config import (
     PushConsumerConfig,
     TransactionProducerConfig,
 )
+from rocketpy.config.advice import NOT_THERE, SYSTEM_PROPERTIES, advice
 from rocketpy.config.foreign import FOREIGN
-from rocketpy.config.java import (
-    NOT_OF_CLASSES,
-    NOT_THERE,
-    NOT_THERE_OF,
-    OTHER_DEFAULTS,
-    SYSTEM_PROPERTIES,
-    advice,
-    fields_by_java_name,
-)
+from rocketpy.config.java import NOT_OF_CLASSES, NOT_THERE_OF, OTHER_DEFAULTS, fields_by_java_name
 from rocketpy.config.java_inside import COUNTERPARTS, REASONS
 from rocketpy.errors import ConfigError
 from tests.interop.config_keys import Key, read_golden
@@ -165,7 +158,7 @@ def test_names_of_other_clients_get_advice_that_can_be_followed() -> None:
         for name, (settings, note) in FOREIGN.items():
             assert name not in known
             if {*settings} & {*known} or not settings:
-                given = said[name][kind.__name__] = advice(name, known)
+                given = said[name][kind.__name__] = advice(name, kind)
                 assert all(setting in given for setting in settings if setting in known), (name, given)
                 assert note in given or "it is called" in given, (name, given)
     assert [name for name, given in said.items() if not given] == []
@@ -177,7 +170,7 @@ def test_names_of_other_clients_get_advice_that_can_be_followed() -> None:
 
 
 def test_a_setting_of_another_role_is_not_recommended() -> None:
-    assert advice("pullBatchSize", {"send_timeout"}) == ""
+    assert advice("pullBatchSize", ProducerConfig) == ""
 
 
 def test_a_name_of_javas_lite_pull_gets_advice() -> None:

@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from rocketpy.client.api import name_server as api
-from rocketpy.client.api.call import ask, request
+from rocketpy.client.call import ask, request
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.errors import NameServerUnreachableError, TopicNotFoundError, TopicNotWritableError
 from rocketpy.message import MessageQueue

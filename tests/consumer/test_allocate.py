@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketpy.consumer.allocate import allocate, java_sorted, strategy
-from rocketpy.consumer.rebalance import plan_rebalance
+from rocketpy.consumer.rebalance_plan import plan_rebalance
 from rocketpy.consumer.strategies import (
     AllocateAveragely,
     AllocateByCircle,

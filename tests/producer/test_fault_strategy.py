@@ -152,7 +152,7 @@ async def many(producer):
 async def called_back(producer):
     outcomes = []
     for _ in range(24):
-        producer.start_send(producer.outside.prepare(message()), outcomes.append)
+        producer.outside.start_send(producer.outside.prepare(message()), outcomes.append)
     await trio.sleep(SLOW + 0.1)
     assert len(outcomes) == 24
 

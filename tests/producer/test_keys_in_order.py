@@ -39,7 +39,7 @@ async def call_back(producer, count, outcomes):
             ended.set()
 
     for number in range(count):
-        producer.start_send(producer.outside.prepare(keyed(number)), done)
+        producer.outside.start_send(producer.outside.prepare(keyed(number)), done)
     await ended.wait()
     assert all(isinstance(outcome, SendResult) for outcome in outcomes)
 
@@ -90,8 +90,8 @@ async def test_other_keys_do_not_wait(autojump_clock, opened):
     async with opened(*log.brokers("broker-a")) as (producer, _):
         await producer.send(keyed(0, "other"))
         log.script.append("silence")
-        producer.start_send(producer.outside.prepare(keyed(1)), ended.append)
-        producer.start_send(producer.outside.prepare(keyed(2)), ended.append)
+        producer.outside.start_send(producer.outside.prepare(keyed(1)), ended.append)
+        producer.outside.start_send(producer.outside.prepare(keyed(2)), ended.append)
         began = trio.current_time()
         await producer.send(keyed(3, "other"))
         assert trio.current_time() == began
@@ -104,7 +104,7 @@ async def test_waiting_for_the_turn_counts_against_the_deadline(autojump_clock, 
     async with opened(*log.brokers("broker-a"), send_timeout=30.0) as (producer, _):
         await producer.send(keyed(0))
         log.script.append("silence")
-        producer.start_send(producer.outside.prepare(keyed(1)), outcomes.append)
+        producer.outside.start_send(producer.outside.prepare(keyed(1)), outcomes.append)
         began = trio.current_time()
         if awaited:
             with pytest.raises(RequestTimeoutError) as caught:
@@ -112,7 +112,7 @@ async def test_waiting_for_the_turn_counts_against_the_deadline(autojump_clock, 
             error = caught.value
         else:
             second = []
-            producer.start_send(producer.outside.prepare(keyed(2)), second.append, timeout=2.0)
+            producer.outside.start_send(producer.outside.prepare(keyed(2)), second.append, timeout=2.0)
             await trio.sleep(2.001)
             [error] = second
         assert "'k'" in str(error)
@@ -128,8 +128,8 @@ async def test_a_turn_that_nobody_wants_any_more_is_passed_over(autojump_clock, 
     async with opened(*log.brokers("broker-a")) as (producer, _), trio.open_nursery() as nursery:
         await producer.send(keyed(0))
         log.script.append("silence")
-        producer.start_send(producer.outside.prepare(keyed(1)), outcomes.append)
-        give_up = producer.start_send(producer.outside.prepare(keyed(2)), outcomes.append)
+        producer.outside.start_send(producer.outside.prepare(keyed(1)), outcomes.append)
+        give_up = producer.outside.start_send(producer.outside.prepare(keyed(2)), outcomes.append)
         scope = trio.CancelScope()
 
         async def cancelled():
@@ -138,7 +138,7 @@ async def test_a_turn_that_nobody_wants_any_more_is_passed_over(autojump_clock, 
 
         nursery.start_soon(cancelled)
         await trio.sleep(0.5)
-        producer.start_send(producer.outside.prepare(keyed(4)), outcomes.append)
+        producer.outside.start_send(producer.outside.prepare(keyed(4)), outcomes.append)
         give_up()
         scope.cancel()
         assert [type(outcome) for outcome in outcomes] == [ClientClosedError]
@@ -162,7 +162,7 @@ async def left_by_an_exception(producer, log, outcomes):
         await producer.send(keyed(0))
         log.script.append("silence")
         for number in range(1, 4):
-            producer.start_send(producer.outside.prepare(keyed(number)), outcomes.append)
+            producer.outside.start_send(producer.outside.prepare(keyed(number)), outcomes.append)
         await trio.sleep(0.1)
         raise KeyError("mine")
 

@@ -277,14 +277,14 @@ async def test_a_topic_that_nobody_takes_is_told_as_such(autojump_clock, opened,
 
 async def test_a_topic_whose_queues_go_as_they_are_looked_up_is_told_as_such(autojump_clock, opened, monkeypatch):
     async with opened(SendBroker()) as (producer, world):
-        ensure_route = producer.ensure_route
+        ensure_route = producer.outside.ensure_route
 
         async def ensure_too_early(topic, **fields):
             await ensure_route(topic, **fields)
             world.name_server.routes[topic].queue_datas[0].perm = 4
             await producer.client.routes.refresh(topic)
 
-        monkeypatch.setattr(producer, "ensure_route", ensure_too_early)
+        monkeypatch.setattr(producer.outside, "ensure_route", ensure_too_early)
         with pytest.raises(SendManyError, match="the queues of T have gone a moment ago") as caught:
             await producer.send_many(numbered(1, sharding_key="k"))
     assert isinstance(caught.value.__cause__, TopicNotFoundError)

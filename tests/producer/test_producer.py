@@ -407,7 +407,7 @@ async def test_closing_waits_for_what_is_under_way(autojump_clock, opened):
     results = []
     async with opened(broker, send_timeout=2.0, retry_times_when_send_async_failed=1) as (producer, _):
         await producer.queues("T")
-        producer.start_send(producer.outside.prepare(message()), results.append)
+        producer.outside.start_send(producer.outside.prepare(message()), results.append)
         await trio.testing.wait_all_tasks_blocked()
         started = trio.current_time()
     assert len(results) == 1

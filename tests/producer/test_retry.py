@@ -19,6 +19,7 @@ from rocketpy.errors import (
     TopicNotWritableError,
 )
 from rocketpy.message import Message, MessageQueue
+from rocketpy.producer.choosing import choice_of
 from rocketpy.results import SendStatus
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.producer.brokers import SendBroker
@@ -150,7 +151,7 @@ async def test_S2_a_send_that_is_called_back_has_its_own_number_of_tries(autojum
     a, b = both([14] * 9, [14] * 9)
     outcomes = []
     async with opened(a, b, retry_times_when_send_async_failed=1) as (producer, _):
-        producer.start_send(producer.outside.prepare(message()), outcomes.append)
+        producer.outside.start_send(producer.outside.prepare(message()), outcomes.append)
     assert len(a.taken) + len(b.taken) == 2
     assert isinstance(outcomes[0], SendError)
 
@@ -159,13 +160,11 @@ async def test_S2_called_back_sends_reach_any_queue_and_selector(autojump_clock,
     broker = SendBroker()
     outcomes = []
     async with opened(broker) as (producer, _):
-        producer.start_send(producer.outside.prepare(message()), outcomes.append)
-        producer.start_send(
-            producer.outside.prepare(message()), outcomes.append, queue=MessageQueue("T", "broker-a", 1)
-        )
-        producer.start_send(
-            producer.outside.prepare(message()), outcomes.append, selector=lambda queues, m, arg: queues[arg], arg=3
-        )
+        producer.outside.start_send(producer.outside.prepare(message()), outcomes.append)
+        to_one = choice_of(message(), MessageQueue("T", "broker-a", 1), None, None)
+        producer.outside.start_send(producer.outside.prepare(message()), outcomes.append, choice=to_one)
+        by_arg = choice_of(message(), None, lambda queues, m, arg: queues[arg], 3)
+        producer.outside.start_send(producer.outside.prepare(message()), outcomes.append, choice=by_arg)
     assert [outcome.status for outcome in outcomes] == [SendStatus.SEND_OK] * 3
     assert {outcome.queue.queue_id for outcome in outcomes} >= {1, 3}
 
@@ -182,7 +181,7 @@ async def test_S6_a_name_server_that_never_answers_is_named_and_nothing_was_sent
     async with opened(broker) as (producer, world):
         world.name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda connection, request: None)
         outcomes = []
-        producer.start_send(producer.outside.prepare(message()), outcomes.append)
+        producer.outside.start_send(producer.outside.prepare(message()), outcomes.append)
         started = trio.current_time()
         with pytest.raises(NameServerUnreachableError, match=r"no name server has answered .* within 3 s .*ns:9876"):
             await producer.send(message())

@@ -18,6 +18,7 @@ from rocketpy.errors import (
     unsent,
 )
 from rocketpy.message import Message, MessageQueue
+from rocketpy.producer.choosing import choice_of
 from rocketpy.results import SendResult
 from tests.producer.brokers import SendBroker
 
@@ -65,9 +66,12 @@ def message(**fields):
     return Message("T", b"hello", **fields)
 
 
-async def called_back(producer, outgoing, **fields):
+async def called_back(producer, outgoing, *, queue=None, selector=None, arg=None, **fields):
     outcomes, ended = [], trio.Event()
-    producer.start_send(outgoing, lambda outcome: (outcomes.append(outcome), ended.set()), **fields)
+    choice = choice_of(outgoing.message, queue, selector, arg)
+    producer.outside.start_send(
+        outgoing, lambda outcome: (outcomes.append(outcome), ended.set()), choice=choice, **fields
+    )
     await ended.wait()
     [outcome] = outcomes
     if isinstance(outcome, SendResult):

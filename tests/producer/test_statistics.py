@@ -96,7 +96,7 @@ async def test_a_final_refusal_and_a_retry_are_counted_the_same_on_every_way(aut
                 await producer.send_many([message()], on_failure=lambda error: None)
             else:
                 done = trio.Event()
-                producer.start_send(producer.prepare_many([message()]), lambda outcome: done.set())
+                producer.outside.start_send(producer.outside.prepare_frame([message()]), lambda outcome: done.set())
                 await done.wait()
 
         if way == "send":

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from rocketpy.client.api.call import call
+from rocketpy.client.call import call
 from rocketpy.errors import RequestTimeoutError
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool

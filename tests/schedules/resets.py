@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from rocketpy.client.api.call import ask, request
+from rocketpy.client.call import ask, request
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.errors import BrokerError, RocketMQError
 from rocketpy.remoting.memory import MemoryNetwork

@@ -12,7 +12,7 @@ import trio
 import trio.lowlevel
 
 from rocketpy.errors import ClientClosedError, ConfigError
-from rocketpy.portal import Portal, portal
+from rocketpy.portal import Opened, Portal, portal
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ class Held:
 
 def test_a_manager_is_entered_and_left_by_one_task(home):
     held = Held()
-    opened = home.open(held)
+    opened = Opened(home, held).open()
     assert opened.value == "value"
     opened.close()
     assert held.tasks[0] is held.tasks[1]
@@ -116,15 +116,15 @@ def test_a_manager_is_entered_and_left_by_one_task(home):
 
 def test_a_manager_that_cannot_be_entered_says_so(home):
     with pytest.raises(OSError, match="no"):
-        home.open(Held(enter_error=OSError("no")))
+        Opened(home, Held(enter_error=OSError("no"))).open()
 
 
 @pytest.mark.parametrize(
     "error", [ValueError("body"), GeneratorExit(), SystemExit(3), BaseExceptionGroup("", [KeyboardInterrupt()])]
 )
 def test_a_manager_sees_that_the_body_failed_and_nothing_of_what_ended_it(home, error):
-    held, other = Held(), home.open(Held())
-    home.open(held).close(error)
+    held, other = Held(), Opened(home, Held()).open()
+    Opened(home, held).open().close(error)
     [seen] = held.seen
     assert isinstance(seen, Exception)
     assert seen is not error
@@ -134,7 +134,7 @@ def test_a_manager_sees_that_the_body_failed_and_nothing_of_what_ended_it(home, 
 
 def test_a_manager_may_have_an_error_of_its_own(home):
     with pytest.raises(OSError, match="exit"):
-        home.open(Held(exit_error=OSError("exit"))).close()
+        Opened(home, Held(exit_error=OSError("exit"))).open().close()
 
 
 def test_a_service_that_crashes_is_reported_when_the_manager_is_left(home):
@@ -150,7 +150,7 @@ def test_a_service_that_crashes_is_reported_when_the_manager_is_left(home):
         async def __aexit__(self, *error):
             return await self.nursery.__aexit__(*error)
 
-    opened = home.open(Crashing())
+    opened = Opened(home, Crashing()).open()
     with pytest.raises(ExceptionGroup):
         opened.close()
 
@@ -272,7 +272,7 @@ def test_an_interrupt_right_after_entering_leaves_the_manager_again(home, monkey
 
     monkeypatch.setattr(home, "call", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        home.open(Manager())
+        Opened(home, Manager()).open()
     assert left.wait(5)
 
 
@@ -289,7 +289,7 @@ def test_an_interrupt_before_leaving_begins_leaves_the_manager_all_the_same(home
     def interrupted(function, *args):
         raise KeyboardInterrupt
 
-    opened = home.open(Manager())
+    opened = Opened(home, Manager()).open()
     monkeypatch.setattr(home, "call", interrupted)
     with pytest.raises(KeyboardInterrupt):
         opened.close()

@@ -84,7 +84,7 @@ async def traffic(w: World, network: TappedNetwork, serialize_type: SerializeTyp
         await producer.send_batch([Message("Orders", b"two"), Message("Orders", b"three")])
         await producer.send_oneway(Message("Orders", b"four"))
         ended: list[object] = []
-        producer.start_send(producer.outside.prepare(Message("Orders", b"five", keys="k")), ended.append)
+        producer.outside.start_send(producer.outside.prepare(Message("Orders", b"five", keys="k")), ended.append)
         await got.wait_count(5)
         assert isinstance(ended[0], SendResult)
         await trio.sleep(70)  # heartbeats, routes, offsets

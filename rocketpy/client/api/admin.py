@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rocketpy.client.api.call import ask, body_of, request
+from rocketpy.client.call import ask, body_of, request
 from rocketpy.errors import SubscriptionGroupNotExistError, TopicNotExistError
 from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
 from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rocketpy.client.api.call import ask, body_of, call, oneway, request
+from rocketpy.client.call import ask, body_of, call, oneway, request
 from rocketpy.errors import BrokerError, FilterRefusedError
 from rocketpy.wire.bodies.groups import ConsumerConnection, GetConsumerListByGroupResponseBody
 from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody

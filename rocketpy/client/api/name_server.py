@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy.client.api.call import body_of, header_of, request
+from rocketpy.client.call import body_of, header_of, request
 from rocketpy.errors import BrokerError
 from rocketpy.wire.bodies.route import ClusterInfo, KVTable, TopicRouteData
 from rocketpy.wire.bodies.topics import TopicList

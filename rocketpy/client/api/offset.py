@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy.client.api.call import ask, header_of, oneway, request
+from rocketpy.client.call import ask, header_of, oneway, request
 from rocketpy.errors import QueryNotFoundError
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.headers.offset import (

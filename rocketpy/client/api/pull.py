@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.client.api.call import call, header_of, request
+from rocketpy.client.call import call, header_of, request
 from rocketpy.errors import BrokerError, FilterRefusedError, RequestTimeoutError, rounded
 from rocketpy.message import PropertyName
 from rocketpy.results import PullResult, PullStatus

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rocketpy.client.api.call import ask, call, header_of, oneway
-from rocketpy.client.api.call import request as plain_request
+from rocketpy.client.call import ask, call, header_of, oneway
+from rocketpy.client.call import request as plain_request
 from rocketpy.errors import BrokerError
 from rocketpy.message import MessageQueue
 from rocketpy.results import SendResult, SendStatus

@@ -7,7 +7,7 @@ in DefaultLitePullConsumerImpl.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 import trio
@@ -26,8 +26,11 @@ from rocketpy.wire.enums import ConsumeType
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig
-    from rocketpy.consumer.lite.running import RunningLitePull
+    from rocketpy.consumer.assignment import Assignment
+    from rocketpy.consumer.lite.cache import Cache
+    from rocketpy.consumer.lite.offsets import NotedOffsets
     from rocketpy.consumer.lite.selection import Selection
+    from rocketpy.consumer.rates import ConsumerRates
     from rocketpy.message import MessageExt, MessageQueue
     from rocketpy.wire.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 
@@ -43,7 +46,11 @@ class DrivenLitePull:
         client: how to reach brokers.
         config: the consumer's settings.
         selection: its subscribed topics or assigned queues.
-        running: the running consumer.
+        offsets: what it has handed out and committed.
+        cache: the messages that it has pulled.
+        assignment: the queues that it has.
+        rates: recent figures for each topic.
+        start: starts an async function as one of the consumer's tasks.
         nursery: returns the nursery of the consumer's tasks.
     """
 
@@ -52,27 +59,31 @@ class DrivenLitePull:
         client: MQClientInstance,
         config: LitePullConsumerConfig,
         selection: Selection,
-        running: RunningLitePull,
         *,
+        offsets: NotedOffsets,
+        cache: Cache,
+        assignment: Assignment,
+        rates: ConsumerRates,
+        start: Callable[[Callable[[], Awaitable[None]]], None],
         nursery: Callable[[], trio.Nursery | None],
     ) -> None:
         self._client = client
         self._config = config
         self._selection = selection
-        self._running = running
+        self._offsets = offsets
+        self._cache = cache
+        self._assignment = assignment
+        self._rates = rates
         self._nursery = nursery
         self._started_ms = wall_ms()
-        self._resets = Resets(
-            client, config.group, claimed=running.assignment.claimed, go_to=self._reset, start=running.start_service
-        )
+        self._resets = Resets(client, config.group, claimed=assignment.claimed, go_to=self._reset, start=start)
 
     # --- offsets --------------------------------------------------------------------------------------
 
     def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
         """For each of the consumer's queues of a topic, the offset that is committed or will be next."""
-        running = self._running
-        running.cache.collect()
-        found = {queue: running.offsets.memory(queue) for queue in running.assignment.queues(topic)}
+        self._cache.collect()
+        found = {queue: self._offsets.memory(queue) for queue in self._assignment.queues(topic)}
         return {queue: offset for queue, offset in found.items() if offset is not None}
 
     async def note_reset(self, topic: str, offsets: Mapping[MessageQueue, int], *, sender: str) -> None:
@@ -88,12 +99,12 @@ class DrivenLitePull:
 
     async def _reset(self, wanted: Mapping[MessageQueue, int]) -> None:
         queues = [queue for queue in sorted(wanted) if self._go_to(queue, wanted[queue])]
-        self._running.cache.forget_dropped()
+        self._cache.forget_dropped()
         # A commit by the user may be in flight with the old offsets, and brokers may process the two in any order.
         await trio.sleep(SETTLE_SECONDS)
-        self._running.cache.collect()
+        self._cache.collect()
         deadline = trio.current_time() + self._client.config.request_timeout
-        left = await self._running.offsets.commit_all(queues, deadline=deadline)
+        left = await self._offsets.commit_all(queues, deadline=deadline)
         logger.warning(
             "a broker has reset the offsets of %s: it continues at %s%s",
             self._config.group,
@@ -103,31 +114,30 @@ class DrivenLitePull:
 
     def _go_to(self, queue: MessageQueue, offset: int) -> bool:
         """Pull from an offset next. False if the consumer does not have the queue."""
-        puller = self._running.assignment.get(queue)
+        puller = self._assignment.get(queue)
         if puller is None:
             return False
         puller.begin_at(offset)
-        self._running.offsets.note(queue, offset)
+        self._offsets.note(queue, offset)
         return True
 
     # --- looking --------------------------------------------------------------------------------------
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
         """The consumer's internal state, with the stacks of its threads and tasks if `with_stacks`."""
-        running = self._running
         info = info_of(
             self._config,
             self._client,
             self._selection.data(),
-            running.parts.rates,
+            self._rates,
             started_ms=self._started_ms,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
             properties={},
         )
-        running.cache.collect()
-        for number, puller in enumerate(running.assignment):
+        self._cache.collect()
+        for number, puller in enumerate(self._assignment):
             queue = puller.process_queue
-            info.mq_table[puller.queue] = queue_info(queue, running.offsets.memory(puller.queue), trio.current_time())
+            info.mq_table[puller.queue] = queue_info(queue, self._offsets.memory(puller.queue), trio.current_time())
             if number % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1:
                 await trio.lowlevel.checkpoint()
         if with_stacks:

@@ -118,7 +118,17 @@ class RunningLitePull(Background):
         self.rebalance = LiteRebalance(client, config, selection, self.assignment, calls)
         self.parts.filters = self.rebalance.filters
         self.membership = Membership(client, config, selection)
-        self.driven = DrivenLitePull(client, config, selection, self, nursery=lambda: self._nursery)
+        self.driven = DrivenLitePull(
+            client,
+            config,
+            selection,
+            offsets=self.offsets,
+            cache=self.cache,
+            assignment=self.assignment,
+            rates=self.rates,
+            start=self.start_service,
+            nursery=lambda: self._nursery,
+        )
 
     async def _begin(self, nursery: trio.Nursery) -> None:
         await nursery.start(self._assign)

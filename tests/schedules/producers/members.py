@@ -255,4 +255,4 @@ class Member:
                 told = draft.told(outcome_of(outcome) if isinstance(outcome, RocketMQError) else Outcome.INFO)
             self.world.history.sends.append(told)
 
-        self.producer.start_send(self.producer.prepare_many([draft.message]), done, timeout=within)
+        self.producer.outside.start_send(self.producer.outside.prepare_frame([draft.message]), done, timeout=within)
