@@ -21,7 +21,7 @@ from rocketpy_broker_sim.broker.put_pipeline import Place, PutPipeline, Stage
 from rocketpy_broker_sim.broker.putting import StoreStage
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.runtime_info import runtime_info
-from rocketpy_broker_sim.broker.send_checks import SendChecks
+from rocketpy_broker_sim.broker.send_checks import ChecksView, SendChecks
 from rocketpy_broker_sim.broker.statistics import BrokerStatistics
 from rocketpy_broker_sim.broker.subsystems.clients import Clients
 from rocketpy_broker_sim.broker.subsystems.counting import Counting
@@ -41,7 +41,6 @@ from rocketpy_broker_sim.broker.transactions.half import HalfStage
 from rocketpy_broker_sim.broker.views import (
     BrokerAdminView,
     CallView,
-    ChecksView,
     CleaningView,
     ClientView,
     GroupAdminView,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from rocketpy.errors import BrokerError
 from rocketpy.message import PropertyName
@@ -38,10 +38,14 @@ if TYPE_CHECKING:
     from rocketpy.wire.batch import BatchItem
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.headers.send import SendMessageRequestHeader
+    from rocketpy_broker_sim.broker.identity import Identity
     from rocketpy_broker_sim.broker.put_pipeline import Put, Stage
-    from rocketpy_broker_sim.broker.views import ChecksView
+    from rocketpy_broker_sim.broker.tables.locks import QueueLocks
+    from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
+    from rocketpy_broker_sim.broker.tables.topics import TopicTable
+    from rocketpy_broker_sim.config import BrokerConfig
 
-__all__ = ["ADDED_PROPERTIES", "CLIENT_FLAGS", "NEVER_STORED", "SendChecks"]
+__all__ = ["ADDED_PROPERTIES", "CLIENT_FLAGS", "NEVER_STORED", "ChecksView", "SendChecks"]
 
 ADDED_PROPERTIES = frozenset({PropertyName.MSG_REGION, PropertyName.TRACE_SWITCH, PropertyName.CLUSTER})
 _OURS = SYSTEM_PROPERTIES | ADDED_PROPERTIES
@@ -51,6 +55,16 @@ NEVER_STORED = (_OURS | _SPECIAL) - ADDED_PROPERTIES
 """What says where a message goes: it is taken away from a message that is stored where it was sent all the same."""
 CLIENT_FLAGS = COMPRESSED | MULTI_TAGS | COMPRESSION_TYPE_MASK
 """Bits of the flag word that are the client's to set; the others say what a broker has done with the message."""
+
+
+class ChecksView(NamedTuple):
+    """What the first stage of the put pipeline asks."""
+
+    config: BrokerConfig
+    identity: Identity
+    topics: TopicTable
+    groups: SubscriptionGroupTable
+    locks: QueueLocks
 
 
 class SendChecks:

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BrokerAdminView",
     "CallView",
-    "ChecksView",
     "CleaningView",
     "ClientView",
     "GroupAdminView",
@@ -92,16 +91,6 @@ class Refusal(Protocol):
 
 
 # --- messages ------------------------------------------------------------------------------------------
-
-
-class ChecksView(NamedTuple):
-    """What the first stage of the put pipeline asks."""
-
-    config: BrokerConfig
-    identity: Identity
-    topics: TopicTable
-    groups: SubscriptionGroupTable
-    locks: QueueLocks
 
 
 class SendView(NamedTuple):

@@ -60,7 +60,7 @@ from rocketpy_broker_sim.serving.slices import is_sliced
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.dispatch import Processor as DispatchedProcessor
-    from rocketpy_broker_sim.namesrv.server import NameServer
+    from rocketpy_broker_sim.namesrv.name_server import NameServer
     from rocketpy_broker_sim.serving.slices import SlicedProcessor
 
 __all__ = ["processors"]

@@ -23,7 +23,7 @@ from rocketpy.wire.record import (
     reserve_crc_property,
 )
 from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
-from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest, is_consumable, tags_code_of
+from rocketpy_broker_sim.store.dispatch import DelayLevels, QueuedRequest, is_consumable, tags_code_of
 from rocketpy_broker_sim.store.put_result import (
     IncomingMessage,
     MessageRun,
@@ -32,6 +32,7 @@ from rocketpy_broker_sim.store.put_result import (
     PutMessageStatus,
 )
 from rocketpy_broker_sim.store.queue.consume_queue import MAX_QUEUE_ID, UNIT
+from rocketpy_broker_sim.store.queue.dispatch_request import DispatchRequest
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
@@ -62,7 +63,7 @@ class MessageWriter:
         config: MessageStoreConfig,
         commit_log: CommitLog,
         queues: QueueTable,
-        on_written: Callable[[Sequence[DispatchRequest]], None],
+        on_written: Callable[[Sequence[QueuedRequest]], None],
         clock: StoredClock,
     ) -> None:
         """Nothing is gathered yet.
@@ -80,7 +81,7 @@ class MessageWriter:
         self._queues = queues
         self._levels = DelayLevels(config.message_delay_level)
         self._with_crc = config.enabled_append_prop_crc
-        self._gathered: list[DispatchRequest] = []
+        self._gathered: list[QueuedRequest] = []
         self._clock = clock
 
     # --- putting

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from rocketpy.errors import ConfigError
 from rocketpy.wire.java_hash import tags_code
@@ -17,6 +17,7 @@ from rocketpy.wire.properties import find_property
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rocketpy_broker_sim.store.put_result import Arrival
 from rocketpy_broker_sim.store.queue.consume_queue import UNIT, Replay
+from rocketpy_broker_sim.store.queue.dispatch_request import DispatchRequest
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.filtering import BitMaps
@@ -24,40 +25,17 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.queue.table import QueueTable
 
-__all__ = ["DelayLevels", "DispatchRequest", "Dispatcher", "is_consumable", "tags_code_of"]
+__all__ = ["DelayLevels", "Dispatcher", "QueuedRequest", "is_consumable", "tags_code_of"]
 
 _CONSUMABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
 _DELAY = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class DispatchRequest(NamedTuple):
-    """A record that stands in the log, or the records of a batch in a row, and what is derived from them.
+QueuedRequest: TypeAlias = "DispatchRequest[ConsumeQueue]"
+"""Records with the consume queue that they belong to."""
 
-    Attributes:
-        queue: Where all of them belong.
-        queue_offset: Of the first one; those of the others follow.
-        position: Where the first one begins.
-        size: Bytes of all of them.
-        tags_codes: One for each record.
-        store_timestamp: When all of them were stored, ms.
-        sys_flag: Flag word of all of them.
-        properties: The stored ones of each record.
-        units: One for each record, as the queue keeps them.
-    """
-
-    queue: ConsumeQueue
-    queue_offset: int
-    position: int
-    size: int
-    tags_codes: Sequence[int]
-    store_timestamp: int
-    sys_flag: int
-    properties: Sequence[bytes]
-    units: bytes
-
-
-Reader = Callable[[Sequence[DispatchRequest]], None]
+Reader: TypeAlias = Callable[[Sequence[QueuedRequest]], None]
 """A further reader of the log; may be given the same request again after a failure or a crash."""
 
 
@@ -75,7 +53,7 @@ class Dispatcher:
         self.bit_maps: BitMaps | None = None
         self.readers: list[Reader] = []
 
-    def dispatch(self, requests: Sequence[DispatchRequest], replay: Replay = Replay.NO) -> list[Arrival]:
+    def dispatch(self, requests: Sequence[QueuedRequest], replay: Replay = Replay.NO) -> list[Arrival]:
         """Add units for a chunk of records, a write a queue. Repeating it after a failure does no harm.
 
         Returns:
@@ -84,7 +62,7 @@ class Dispatcher:
         # What is replayed may be older than the filters that are known now.
         bit_maps = self.bit_maps if replay is Replay.NO else None
         filtered: Container[str] = () if bit_maps is None else bit_maps.begin()
-        by_queue: dict[ConsumeQueue, list[DispatchRequest]] = {}
+        by_queue: dict[ConsumeQueue, list[QueuedRequest]] = {}
         for request in requests:
             if request[6] & TRANSACTION_MASK in _CONSUMABLE:
                 group = by_queue.get(request[0])
@@ -104,7 +82,7 @@ class Dispatcher:
         self._queues.settle_units()
 
     def _append(
-        self, queue: ConsumeQueue, group: Sequence[DispatchRequest], replay: Replay, bit_maps: BitMaps | None
+        self, queue: ConsumeQueue, group: Sequence[QueuedRequest], replay: Replay, bit_maps: BitMaps | None
     ) -> None:
         """Add the units of one queue; more than one round only where its topic was deleted and made again."""
         while group:
@@ -125,7 +103,7 @@ class Dispatcher:
             done = taken[-1].position
             group = [request for request in group if request.position > done]
 
-    def request_of(self, record: LogRecord, levels: DelayLevels) -> DispatchRequest:
+    def request_of(self, record: LogRecord, levels: DelayLevels) -> QueuedRequest:
         """The request of a record that was read from the log."""
         queue = self._queues.open(record.topic.decode("utf-8", "replace"), record.queue_id)
         code = (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy_broker_sim.store.disk.failure import store_error
-from rocketpy_broker_sim.store.dispatch import DelayLevels, DispatchRequest
+from rocketpy_broker_sim.store.dispatch import DelayLevels, QueuedRequest
 from rocketpy_broker_sim.store.log.scan import LogScan
 from rocketpy_broker_sim.store.queue import consume_queue
 from rocketpy_broker_sim.store.queue.consume_queue import UNIT
@@ -84,7 +84,7 @@ class Reput:
         self._dispatcher = dispatcher
         self._flags = flags
         self._levels = DelayLevels(config.message_delay_level)
-        self._waiting: list[DispatchRequest] = []
+        self._waiting: list[QueuedRequest] = []
         self._is_torn = False  # whether something between `done` and what waits must be read from the log
         self._forgotten: dict[str, int] = {}
         self._failures = 0
@@ -93,7 +93,7 @@ class Reput:
 
     # --- what is to be done
 
-    def add(self, requests: Sequence[DispatchRequest]) -> None:
+    def add(self, requests: Sequence[QueuedRequest]) -> None:
         """Take requests of records that were just written, in log order."""
         waiting = self._waiting
         for request in requests:
@@ -155,7 +155,7 @@ class Reput:
         if self._failures >= MAX_FAILURES:
             self._flags.set(RunningFlag.QUEUE_ERROR)
 
-    def _take(self, end: int) -> tuple[Sequence[DispatchRequest], tuple[int, int]]:
+    def _take(self, end: int) -> tuple[Sequence[QueuedRequest], tuple[int, int]]:
         """The requests that wait, up to a position, and how far they go."""
         waiting = self._waiting
         last = waiting[-1]
@@ -173,7 +173,7 @@ class Reput:
 
     # --- reading it again
 
-    def _read_again(self, end: int) -> tuple[Sequence[DispatchRequest], tuple[int, int]]:
+    def _read_again(self, end: int) -> tuple[Sequence[QueuedRequest], tuple[int, int]]:
         try:
             return self._reread(end)
         except OSError as exc:
@@ -181,12 +181,12 @@ class Reput:
             where = self._storage.describe(self._log.row.folder)
             raise store_error(exc, "reading the commit log again", where) from exc
 
-    def _reread(self, end: int) -> tuple[Sequence[DispatchRequest], tuple[int, int]]:
+    def _reread(self, end: int) -> tuple[Sequence[QueuedRequest], tuple[int, int]]:
         """The next records of the log that were not dispatched, and how far they go."""
         stop = min(end, self._waiting[0].position) if self._waiting else end
         scan = LogScan(self._log.row, self.done[0], self._config, window=WINDOW)
         done, whole = self.done, True
-        requests: list[DispatchRequest] = []
+        requests: list[QueuedRequest] = []
         cost, spent = _Cost(), 0
         for record in scan:
             if record.position >= stop or spent >= CHUNK:
@@ -202,7 +202,7 @@ class Reput:
             self._is_torn = stop != (self._waiting[0].position if self._waiting else self._log.written[0])
         return requests, done
 
-    def _request_of(self, record: LogRecord) -> Iterable[DispatchRequest]:
+    def _request_of(self, record: LogRecord) -> Iterable[QueuedRequest]:
         """The request of a record; none when its topic was deleted since."""
         if self._forgotten:
             end = self._forgotten.get(record.topic.decode("utf-8", "replace"), 0)
@@ -231,7 +231,7 @@ class _Cost:
         self._new: set[ConsumeQueue] = set()
         self._count = 0
 
-    def add(self, request: DispatchRequest) -> int:
+    def add(self, request: QueuedRequest) -> int:
         """Count one more; what all of them cost."""
         self._count += 1 + len(request.tags_codes) // RECORDS + _blanks(request.properties) // KEYS
         queue = request.queue
@@ -245,7 +245,7 @@ def _blanks(properties: Iterable[bytes]) -> int:
     return b"".join(properties).count(b" ")  # one copy costs less than a call for each of them
 
 
-def _cut(request: DispatchRequest) -> Sequence[DispatchRequest]:
+def _cut(request: QueuedRequest) -> Sequence[QueuedRequest]:
     """The records of a batch in parts, each with as many keys as a step has time for, or one record."""
     most = KEYS * CHUNK
     if _blanks(request.properties) <= most:
@@ -261,7 +261,7 @@ def _cut(request: DispatchRequest) -> Sequence[DispatchRequest]:
     return parts
 
 
-def _part(request: DispatchRequest, start: int, end: int) -> DispatchRequest:
+def _part(request: QueuedRequest, start: int, end: int) -> QueuedRequest:
     """Some records of a batch."""
     units = request.units[start * UNIT.size : end * UNIT.size]
     first, last = UNIT.unpack_from(units), UNIT.unpack_from(units, len(units) - UNIT.size)
@@ -275,7 +275,7 @@ def _part(request: DispatchRequest, start: int, end: int) -> DispatchRequest:
     )
 
 
-def _are_few(waiting: Sequence[DispatchRequest]) -> bool:
+def _are_few(waiting: Sequence[QueuedRequest]) -> bool:
     if len(waiting) > FEW or sum([len(request.tags_codes) for request in waiting]) > FEW * RECORDS:
         return False
     if waiting[-1].position + waiting[-1].size - waiting[0].position <= FEW_BYTES:
@@ -283,7 +283,7 @@ def _are_few(waiting: Sequence[DispatchRequest]) -> bool:
     return sum([len(text) for request in waiting for text in request.properties]) <= FEW_BYTES
 
 
-def _share(waiting: Sequence[DispatchRequest], most: int) -> int:
+def _share(waiting: Sequence[QueuedRequest], most: int) -> int:
     """How many of the first requests one step takes: up to `most`, and up to what they may cost together."""
     cost = _Cost()
     for number in range(most):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
-    from rocketpy_broker_sim.store.dispatch import DispatchRequest
+    from rocketpy_broker_sim.store.dispatch import QueuedRequest
     from rocketpy_broker_sim.store.index.keys import IndexKey
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.running_flags import RunningFlags
@@ -101,7 +101,7 @@ class KeyIndex:
         self._flags = flags
         self._shape = IndexShape.of(config)
         self._hashes = KeyHashes()
-        self._waiting: list[DispatchRequest] = []
+        self._waiting: list[QueuedRequest] = []
         self._waiting_bytes = 0
         self._unsealed = 0
         self._sealed: tuple[IndexProgress, Sequence[GrowingIndexFile]] | None = None
@@ -165,7 +165,7 @@ class KeyIndex:
 
     # --- putting
 
-    def put(self, requests: Sequence[DispatchRequest]) -> None:
+    def put(self, requests: Sequence[QueuedRequest]) -> None:
         """Index messages that have come into their queues; never fails. A few wait until they are worth a write.
 
         From a message on that may have very many keys, they are left to `IndexCatchUp`.
@@ -180,7 +180,7 @@ class KeyIndex:
         if len(self._waiting) >= WRITE_AT or self._waiting_bytes > MUCH:
             self._write_waiting()
 
-    def _before_long(self, requests: Sequence[DispatchRequest]) -> Sequence[DispatchRequest]:
+    def _before_long(self, requests: Sequence[QueuedRequest]) -> Sequence[QueuedRequest]:
         """Those before the first that has long properties; from there on the index is behind."""
         for number, request in enumerate(requests):
             if max(map(len, request.properties)) > MUCH:

@@ -31,9 +31,9 @@ from rocketpy_broker_sim.store.queue.units import (
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.store.dispatch import DispatchRequest
     from rocketpy_broker_sim.store.filtering import BitMaps
     from rocketpy_broker_sim.store.queue.consume_queue_ext import ExtEntry
+    from rocketpy_broker_sim.store.queue.dispatch_request import AnyRequest
 
 __all__ = ["FILLER_SIZE", "FOLDER", "MAX_QUEUE_ID", "UNIT", "ConsumeQueue", "OffsetGapError", "Replay"]
 
@@ -268,10 +268,10 @@ class ConsumeQueue:
 
     def append(
         self,
-        requests: Sequence[DispatchRequest],
+        requests: Sequence[AnyRequest],
         replay: Replay = Replay.NO,
         bit_maps: BitMaps | None = None,
-    ) -> Sequence[DispatchRequest]:
+    ) -> Sequence[AnyRequest]:
         """Add the units of new messages, in order; those that have one already are passed over.
 
         Args:
@@ -303,7 +303,7 @@ class ConsumeQueue:
             self.next_offset = end
         return requests
 
-    def _reconcile(self, requests: Sequence[DispatchRequest], replay: Replay) -> Sequence[DispatchRequest]:
+    def _reconcile(self, requests: Sequence[AnyRequest], replay: Replay) -> Sequence[AnyRequest]:
         """The requests from the first that has no unit yet, with the queue made ready for it."""
         for index, request in enumerate(requests):
             if request.position < self.max_position:
@@ -489,7 +489,7 @@ class ConsumeQueue:
             self.ext.close()
 
 
-def _consecutive(requests: Sequence[DispatchRequest]) -> Sequence[DispatchRequest]:
+def _consecutive(requests: Sequence[AnyRequest]) -> Sequence[AnyRequest]:
     """The first requests whose offsets follow each other."""
     following = requests[0].queue_offset
     for index, request in enumerate(requests):

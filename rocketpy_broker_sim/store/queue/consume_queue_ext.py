@@ -18,8 +18,8 @@ from rocketpy_broker_sim.store.disk.mapped_file_queue import MappedFileQueue
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.store.dispatch import DispatchRequest
     from rocketpy_broker_sim.store.filtering import BitMaps, ByBits, ByCode
+    from rocketpy_broker_sim.store.queue.dispatch_request import AnyRequest
 
 __all__ = ["FOLDER", "LAST_ADDRESS", "ConsumeQueueExt", "ExtEntry", "entries_of", "is_address"]
 
@@ -54,7 +54,7 @@ class ExtEntry(NamedTuple):
         return _HEAD.pack(size, self.tags_code, self.store_timestamp, len(self.bit_map)) + self.bit_map
 
 
-def entries_of(topic: str, requests: Iterable[DispatchRequest], bit_maps: BitMaps) -> list[ExtEntry | None]:
+def entries_of(topic: str, requests: Iterable[AnyRequest], bit_maps: BitMaps) -> list[ExtEntry | None]:
     """The entries of new messages of a topic; None for a message without a bit map."""
     return [
         ExtEntry(code, request[5], bits) if bits else None
