@@ -15,13 +15,12 @@ import trio
 
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import Seldom, get_logger
-from rocketpy.remoting.dispatch import answer_frame
+from rocketpy.remoting.answers import answer_frame
 from rocketpy.remoting.rounds import Slice
 from rocketpy.wire.codes import ONEWAY_FLAG, ResponseCode
 
 if TYPE_CHECKING:
-    from rocketpy.remoting.connection import Connection
-    from rocketpy.remoting.inbound import Handler
+    from rocketpy.remoting.connection import Connection, Handler
     from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["PeerRequests"]

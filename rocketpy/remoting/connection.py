@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from rocketpy.errors import ConnectionLostError, RocketMQError
 from rocketpy.logs import get_logger
-from rocketpy.remoting.dispatch import answer_frame
-from rocketpy.remoting.inbound import Handler, Inbound
+from rocketpy.remoting.answers import answer_frame
+from rocketpy.remoting.inbound import Inbound
 from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits, too_slow
 from rocketpy.remoting.liveness import Liveness
 from rocketpy.remoting.network import addresses_of
@@ -33,10 +34,24 @@ if TYPE_CHECKING:
     from rocketpy.remoting.rounds import RoundShare
     from rocketpy.wire.command import RemotingCommand
 
-__all__ = ["Connection", "open_connection"]
+__all__ = ["Connection", "Handler", "open_connection"]
 
 _logger = get_logger(__name__)
 _FAREWELL = 1.0
+
+
+class Handler(Protocol):
+    """Takes the requests of a peer."""
+
+    def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:
+        """Carry out the requests of one chunk, in order; `arrived` is their time on trio's clock.
+
+        Plain, and never blocking. Answers go through ``connection.send_answer``, in this call or later; those of this
+        call leave in one write. Between two requests a handler asks ``connection.has_room()``: when there is none, it
+        stops and returns how many it has dealt with, and gets the others again once the peer has read; so it does when
+        the time is up, by ``connection.has_time()`` or by its own reckoning. None means all.
+        """
+        ...
 
 
 class Connection(Outbound):
@@ -64,7 +79,7 @@ class Connection(Outbound):
         address = address or peer
         alarm = Alarm(timers, self._ring)
         super().__init__(address, transport_of(stream, address), alarm, limits, hooks, serialize_type)
-        self._inbound = Inbound(self, self._transport, self._in_flight, handler, limits, share)
+        self._inbound = Inbound(self, self._transport, self._in_flight, partial(handler.handle, self), limits, share)
         self._liveness = Liveness(address, limits, self._inbound, self._transport, self._in_flight)
         self._on_kept = on_kept
         self._on_go_away = on_go_away

@@ -8,7 +8,7 @@ Plays the part of NettyDecoder and NettyServerHandler.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
 
 import trio
 
@@ -22,16 +22,15 @@ from rocketpy.wire.frame import Frame, FrameDecoder
 from rocketpy.wire.send_layout import SendReader
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
-    from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.in_flight import InFlight
     from rocketpy.remoting.limits import ConnectionLimits
     from rocketpy.remoting.rounds import RoundShare
     from rocketpy.remoting.transport import Transport
     from rocketpy.wire.command import RemotingCommand
 
-__all__ = ["Handler", "Inbound"]
+__all__ = ["Inbound"]
 
 _logger = get_logger(__name__)
 _OVERHEAD, _OVERHEAD_OF_FIELD = 1024, 200
@@ -42,18 +41,30 @@ _PIECE = 32 * 1024
 """Frames that begin within this many bytes are decoded without looking at the clock in between."""
 
 
-class Handler(Protocol):
-    """Takes the requests of a peer."""
+class Owner(Protocol):
+    """What reading needs of the connection that it reads for.
 
-    def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:
-        """Carry out the requests of one chunk, in order; `arrived` is their time on trio's clock.
+    Attributes:
+        address: the peer as "host:port".
+    """
 
-        Plain, and never blocking. Answers go through ``connection.send_answer``, in this call or later; those of this
-        call leave in one write. Between two requests a handler asks ``connection.has_room()``: when there is none, it
-        stops and returns how many it has dealt with, and gets the others again once the peer has read; so it does when
-        the time is up, by ``connection.has_time()`` or by its own reckoning. None means all.
-        """
-        ...
+    address: str
+
+    def note_received(self, frame_due: float) -> None:
+        """A chunk was dealt with; a frame that has begun must be complete by `frame_due`, on trio's clock."""
+
+    def note_kept(self) -> None:
+        """The number of bytes that wait here has changed."""
+
+    def flush(self) -> object:
+        """Send the answers of the handler."""
+
+    def send_answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
+        """Answer a request."""
+
+
+Handle: TypeAlias = "Callable[[list[RemotingCommand], float], int | None]"
+"""Takes the requests of a peer; `Handler.handle` of a connection."""
 
 
 class Inbound:
@@ -61,17 +72,17 @@ class Inbound:
 
     def __init__(
         self,
-        connection: Connection,
+        owner: Owner,
         transport: Transport,
         in_flight: InFlight,
-        handler: Handler,
+        handle: Handle,
         limits: ConnectionLimits,
         share: RoundShare | None = None,
     ) -> None:
-        self._connection = connection
+        self._owner = owner
         self._transport = transport
         self._in_flight = in_flight
-        self._handler = handler
+        self._handle = handle
         self._limits = limits
         self._shares = share is not None
         self._turns: Turns | Slice = Slice() if share is None else Turns(share)
@@ -231,7 +242,7 @@ class Inbound:
     def _keep(self, requests: Sequence[RemotingCommand]) -> None:
         """Count what waits to be handed over."""
         self.in_hand = sum(map(_size_of, requests))
-        self._connection.note_kept()
+        self._owner.note_kept()
 
     def _cut(self, most: int) -> list[Frame]:
         """Cut off at most `most` frames, and no more than are decoded between two looks at the clock."""
@@ -245,7 +256,7 @@ class Inbound:
         """A frame that has begun gets its time to be completed, from now: we may have been the slow ones so far."""
         if self._decoder.buffered and self.frame_due == math.inf and self._limits.frame_timeout is not None:
             self.frame_due = trio.current_time() + self._limits.frame_timeout
-        self._connection.note_received(self.frame_due)
+        self._owner.note_received(self.frame_due)
 
     def _sort(self, frames: list[Frame]) -> list[RemotingCommand]:
         """Complete those who wait for answers; the requests are left. Stops at a header that is not valid."""
@@ -315,19 +326,17 @@ class Inbound:
         self.parked += _two_way(requests)
         self.serving = True
         try:
-            taken = self._handler.handle(self._connection, requests, arrived)
+            taken = self._handle(requests, arrived)
         except Exception:
             # The handler answers for each request by itself; a bug here must not take the connection with it.
-            _logger.exception(
-                "the handler failed on %s of %s", counted(len(requests), "request"), self._connection.address
-            )
+            _logger.exception("the handler failed on %s of %s", counted(len(requests), "request"), self._owner.address)
             self._answer_for_bug(requests, before)
             taken = None
         finally:
             self.serving = False
-        self._connection.flush()
+        self._owner.flush()
         if self._transport.pending > self._limits.pending_writes:
-            self._connection.note_kept()
+            self._owner.note_kept()
         if taken is None:
             return len(requests)
         self.parked -= _two_way(requests[taken:])
@@ -337,11 +346,11 @@ class Inbound:
         """Nobody shall wait in vain. When some are answered it cannot be told which: those who wait will time out."""
         if self.parked == parked_before + _two_way(requests):
             for request in requests:
-                self._connection.send_answer(request, request.answer(ResponseCode.SYSTEM_ERROR, "internal error"))
+                self._owner.send_answer(request, request.answer(ResponseCode.SYSTEM_ERROR, "internal error"))
         self.parked = min(self.parked, parked_before)
 
     def _ended(self) -> ConnectionLostError:
-        address = self._connection.address
+        address = self._owner.address
         if self._decoder.buffered:
             text = f"{address} closed the connection within a frame, after {self._decoder.buffered} bytes of it"
         else:

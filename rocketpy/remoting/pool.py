@@ -31,8 +31,8 @@ from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.hosts import parse_address
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Handler
     from rocketpy.remoting.hooks import RequestHook
-    from rocketpy.remoting.inbound import Handler
     from rocketpy.remoting.network import Network
 
 __all__ = ["ConnectionPool", "PoolStatistics"]

@@ -26,8 +26,8 @@ from rocketpy.remoting.tcp import TcpListener
 from rocketpy.remoting.timers import Timers
 
 if TYPE_CHECKING:
+    from rocketpy.remoting.connection import Handler
     from rocketpy.remoting.hooks import RequestHook
-    from rocketpy.remoting.inbound import Handler
 
 __all__ = ["RemotingServer", "serve"]
 

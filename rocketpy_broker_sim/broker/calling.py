@@ -15,7 +15,7 @@ import trio
 
 from rocketpy.errors import RequestTimeoutError, RocketMQError
 from rocketpy.logs import get_logger
-from rocketpy.remoting.dispatch import answer_for_error
+from rocketpy.remoting.answers import answer_for_error
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.command import RemotingCommand
 

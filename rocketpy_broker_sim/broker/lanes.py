@@ -23,7 +23,7 @@ import attrs
 import trio
 
 from rocketpy.errors import ConnectionLostError
-from rocketpy.remoting.dispatch import answer_for_error
+from rocketpy.remoting.answers import answer_for_error
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.ranks import Ranks
 from rocketpy_broker_sim.serving.memory import WAITING_REQUESTS, MemoryBudget, size_of

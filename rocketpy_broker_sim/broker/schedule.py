@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rocketpy.message import RecordHead
     from rocketpy_broker_sim.broker.stored import StoredRecord
     from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
-    from rocketpy_broker_sim.store.dispatch import DelayLevels
+    from rocketpy_broker_sim.store.delay_levels import DelayLevels
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import GetMessageResult
 

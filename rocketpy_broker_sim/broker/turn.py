@@ -16,7 +16,7 @@ import trio
 
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
-from rocketpy.remoting.dispatch import answer_for_error
+from rocketpy.remoting.answers import answer_for_error
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
 from rocketpy_broker_sim.store.disk.failure import FileCreationError, UnknownOutcomeError

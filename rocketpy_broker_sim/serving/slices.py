@@ -17,7 +17,7 @@ import trio
 
 from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
-from rocketpy.remoting.dispatch import answer_for_error
+from rocketpy.remoting.answers import answer_for_error
 from rocketpy.remoting.rounds import WORK_SECONDS, Steadily, clock_here, in_slices
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.serving.memory import WORK, MemoryBudget, size_of

@@ -23,7 +23,7 @@ from rocketpy.wire.record import (
     reserve_crc_property,
 )
 from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
-from rocketpy_broker_sim.store.dispatch import DelayLevels, QueuedRequest, is_consumable, tags_code_of
+from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.put_result import (
     IncomingMessage,
     MessageRun,
@@ -32,11 +32,12 @@ from rocketpy_broker_sim.store.put_result import (
     PutMessageStatus,
 )
 from rocketpy_broker_sim.store.queue.consume_queue import MAX_QUEUE_ID, UNIT
-from rocketpy_broker_sim.store.queue.dispatch_request import DispatchRequest
+from rocketpy_broker_sim.store.queue.dispatch_request import DispatchRequest, is_consumable, tags_code_of
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.clock import StoredClock
+    from rocketpy_broker_sim.store.dispatch import QueuedRequest
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.queue.table import QueueTable

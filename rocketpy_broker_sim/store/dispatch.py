@@ -6,31 +6,21 @@ Plays the part of ReputMessageService's step and of CommitLogDispatcher.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
-from rocketpy.errors import ConfigError
-from rocketpy.wire.java_hash import tags_code
-from rocketpy.wire.properties import find_property
-from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rocketpy_broker_sim.store.put_result import Arrival
 from rocketpy_broker_sim.store.queue.consume_queue import UNIT, Replay
-from rocketpy_broker_sim.store.queue.dispatch_request import DispatchRequest
+from rocketpy_broker_sim.store.queue.dispatch_request import DispatchRequest, is_consumable, tags_code_of
 
 if TYPE_CHECKING:
+    from rocketpy_broker_sim.store.delay_levels import DelayLevels
     from rocketpy_broker_sim.store.filtering import BitMaps
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.queue.table import QueueTable
 
-__all__ = ["DelayLevels", "Dispatcher", "QueuedRequest", "is_consumable", "tags_code_of"]
-
-_CONSUMABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
-_DELAY = re.compile(r"(\d{1,9})([smhd])", re.ASCII)
-_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
+__all__ = ["CommitLogDispatcher", "QueuedRequest"]
 
 QueuedRequest: TypeAlias = "DispatchRequest[ConsumeQueue]"
 """Records with the consume queue that they belong to."""
@@ -39,7 +29,7 @@ Reader: TypeAlias = Callable[[Sequence[QueuedRequest]], None]
 """A further reader of the log; may be given the same request again after a failure or a crash."""
 
 
-class Dispatcher:
+class CommitLogDispatcher:
     """Takes requests in log order and hands them on.
 
     Attributes:
@@ -64,7 +54,7 @@ class Dispatcher:
         filtered: Container[str] = () if bit_maps is None else bit_maps.begin()
         by_queue: dict[ConsumeQueue, list[QueuedRequest]] = {}
         for request in requests:
-            if request[6] & TRANSACTION_MASK in _CONSUMABLE:
+            if is_consumable(request[6]):
                 group = by_queue.get(request[0])
                 if group is None:
                     by_queue[request[0]] = [request]
@@ -122,51 +112,3 @@ class Dispatcher:
             (record.properties,),
             UNIT.pack(record.position, record.size, code),
         )
-
-
-def is_consumable(sys_flag: int) -> bool:
-    """Whether a record gets a queue offset: prepared and rolled back transactions get none."""
-    return sys_flag & TRANSACTION_MASK in _CONSUMABLE
-
-
-def tags_code_of(properties: bytes) -> int:
-    """The hash of the tag in encoded properties, 0 without one."""
-    tag = find_property(properties, b"TAGS")
-    return _code_of_tag(tag) if tag else 0
-
-
-@lru_cache(maxsize=4096)
-def _code_of_tag(tag: bytes) -> int:
-    return tags_code(tag.decode("utf-8", "replace"))
-
-
-class DelayLevels:
-    """The delays behind the levels 1, 2, ...; units of the schedule topic carry the time of delivery as tags code."""
-
-    def __init__(self, text: str) -> None:
-        self._delays = [_delay_ms(part) for part in text.split()]
-        if not self._delays:
-            raise ConfigError("messageDelayLevel: there is no delay, write at least one as in 1s 5s 10s")
-
-    @property
-    def count(self) -> int:
-        """How many levels there are."""
-        return len(self._delays)
-
-    def delay(self, level: int) -> int:
-        """Milliseconds of a level; the highest for what lies above it."""
-        return self._delays[min(level, len(self._delays)) - 1]
-
-    def deliver_time(self, properties: bytes, store_timestamp: int) -> int:
-        """When a scheduled message is due; the hash of its tag when it names no level."""
-        level = find_property(properties, b"DELAY")
-        if level is None or not level.isdigit() or len(level) > 9 or int(level) == 0:
-            return tags_code_of(properties)
-        return store_timestamp + self.delay(int(level))
-
-
-def _delay_ms(text: str) -> int:
-    match = _DELAY.fullmatch(text)
-    if match is None:
-        raise ConfigError(f"messageDelayLevel: {text!r:.100} is no delay, write a number and one of s, m, h, d")
-    return int(match[1]) * _UNIT_MS[match[2]]

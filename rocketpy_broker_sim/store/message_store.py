@@ -22,7 +22,7 @@ from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
 from rocketpy_broker_sim.store.disk.failure import store_error
 from rocketpy_broker_sim.store.disk.files_ahead import FilesAhead
 from rocketpy_broker_sim.store.disk.row_loading import ALL_BUT_LAST
-from rocketpy_broker_sim.store.dispatch import Dispatcher
+from rocketpy_broker_sim.store.dispatch import CommitLogDispatcher
 from rocketpy_broker_sim.store.flushing import StoreFlush
 from rocketpy_broker_sim.store.index.catch_up import IndexCatchUp
 from rocketpy_broker_sim.store.index.file import FOLDER
@@ -109,7 +109,7 @@ class MessageStore(MessageReads):
         self.state = StoreState()
         self.files_ahead = FilesAhead(storage, config, self._log.row)
         self._on_arrival = on_arrival
-        self._dispatcher = Dispatcher(self._queues)
+        self._dispatcher = CommitLogDispatcher(self._queues)
         self._reput = Reput(storage, config, self._log, self._dispatcher, self.flags)
         self.clock = clock or StoredClock()
         self._writer = MessageWriter(config, self._log, self._queues, self._reput.add, self.clock)

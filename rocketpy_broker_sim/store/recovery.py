@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.logs import get_logger
-from rocketpy_broker_sim.store.dispatch import DelayLevels, Dispatcher, is_consumable
+from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.log.scan import LogRecord, LogScan, find_record
 from rocketpy_broker_sim.store.queue.consume_queue import FILLER_SIZE, OffsetGapError, Replay
+from rocketpy_broker_sim.store.queue.dispatch_request import is_consumable
 from rocketpy_broker_sim.store.queue.settled_units import SettledUnits
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
     from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
+    from rocketpy_broker_sim.store.dispatch import CommitLogDispatcher
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.queue.table import QueueTable
@@ -51,7 +53,7 @@ class Recovery:
         config: MessageStoreConfig,
         commit_log: CommitLog,
         queues: QueueTable,
-        dispatcher: Dispatcher,
+        dispatcher: CommitLogDispatcher,
         checkpoint: Checkpoint,
         deleted: DeletedTopics,
     ) -> None:

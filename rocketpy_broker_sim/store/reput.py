@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
+from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.disk.failure import store_error
-from rocketpy_broker_sim.store.dispatch import DelayLevels, QueuedRequest
 from rocketpy_broker_sim.store.log.scan import LogScan
 from rocketpy_broker_sim.store.queue import consume_queue
 from rocketpy_broker_sim.store.queue.consume_queue import UNIT
@@ -24,7 +24,7 @@ from rocketpy_broker_sim.store.running_flags import RunningFlag
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.dispatch import Dispatcher
+    from rocketpy_broker_sim.store.dispatch import CommitLogDispatcher, QueuedRequest
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.put_result import Arrival
@@ -75,7 +75,7 @@ class Reput:
         storage: Storage,
         config: MessageStoreConfig,
         commit_log: CommitLog,
-        dispatcher: Dispatcher,
+        dispatcher: CommitLogDispatcher,
         flags: RunningFlags,
     ) -> None:
         self._storage = storage

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from rocketpy.errors import ConnectionLostError, RequestTimeoutError
-from rocketpy.remoting.data.thread import Call
+from rocketpy.remoting.data.call import Call
 from rocketpy.remoting.data.waiting import Waiting
 from rocketpy.sync.direct import DirectSends
 from rocketpy.wire.codes import SerializeType

@@ -84,7 +84,7 @@ def test_it_interrupts_a_send_that_waits_for_its_turn_or_its_answer(namesrv: str
                 print("interrupted" if time.monotonic() - begun < 20 else "late")
             order.pass_on(key)
         from rocketpy.remoting.data.reading import Reading
-        from rocketpy.remoting.data.thread import Call
+        from rocketpy.remoting.data.call import Call
         reading = Reading.__new__(Reading)
         reading.active, reading._clock = True, time.monotonic
         strike(signal.SIGINT)

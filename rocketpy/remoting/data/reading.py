@@ -14,14 +14,15 @@ import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.data.late_thread import LateThread
 
 if TYPE_CHECKING:
-    from rocketpy.remoting.data.thread import Call, ThreadConnection
+    from rocketpy.errors import RocketMQError
+    from rocketpy.remoting.data.call import Call
     from rocketpy.remoting.data.waiting import Waiting
     from rocketpy.wire.command import RemotingCommand
 
@@ -41,6 +42,37 @@ _LONELY = 64
 """Requests answered one by one after which the thread leaves reading to the caller that is alone."""
 
 
+class ReadConnection(Protocol):
+    """What reading asks of the connection that it reads for.
+
+    Attributes:
+        address: the peer as "host:port".
+        clock: of the client, in seconds.
+        silence_timeout: seconds without a byte after which the peer is given up.
+        error: why it ended, None while it is open.
+    """
+
+    address: str
+    clock: Callable[[], float]
+    error: RocketMQError | None
+
+    @property
+    def silence_timeout(self) -> float | None:
+        """Seconds without a byte after which the peer is given up."""
+
+    def close(self, error: RocketMQError | None = None) -> None:
+        """Close at once; everyone who waits gets an error."""
+
+    def close_settled(self) -> None:
+        """Close if it is retired and nothing waits any more."""
+
+    def dispose(self) -> None:
+        """Give the socket back."""
+
+    def timed_out(self) -> RocketMQError:
+        """The error of a request without an answer."""
+
+
 class Reading:
     """Reads for one connection.
 
@@ -52,7 +84,7 @@ class Reading:
 
     def __init__(
         self,
-        connection: ThreadConnection,
+        connection: ReadConnection,
         link: socket.socket,
         waiting: Waiting,
         inside: set[int],

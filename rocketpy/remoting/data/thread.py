@@ -21,6 +21,7 @@ from rocketpy.errors import (
     RocketMQError,
     unsent,
 )
+from rocketpy.remoting.data.call import Call
 from rocketpy.remoting.data.output import ThreadOutput
 from rocketpy.remoting.data.reading import Reading
 from rocketpy.remoting.data.waiting import Answer, Slot, Waiting
@@ -33,29 +34,10 @@ if TYPE_CHECKING:
     from rocketpy.wire.codes import SerializeType
     from rocketpy.wire.command import RemotingCommand
 
-__all__ = ["Call", "ThreadConnection"]
+__all__ = ["ThreadConnection"]
 
 _QUIET = 0.05
 """Seconds without a byte after which a peer may have closed the connection without our having noticed."""
-
-
-class Call:
-    """A request whose caller waits for it in its own thread."""
-
-    __slots__ = ("deadline", "lock", "result")
-
-    def __init__(self, deadline: float) -> None:
-        self.deadline = deadline
-        self.lock = threading.Lock()
-        self.lock.acquire()
-        self.result: Answer | RocketMQError | None = None
-
-    def complete(self, result: Answer | RocketMQError) -> None:
-        """Wake the caller."""
-        if self.result is None:
-            self.result = result
-        with suppress(RuntimeError):  # released already, by a call that was interrupted
-            self.lock.release()
 
 
 class ThreadConnection:

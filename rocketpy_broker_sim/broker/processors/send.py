@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.errors import BrokerError
-from rocketpy.remoting.dispatch import answer_for_error
+from rocketpy.remoting.answers import answer_for_error
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy.wire.send_layout import LaidOutSend

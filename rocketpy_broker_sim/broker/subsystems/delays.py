@@ -13,7 +13,7 @@ from rocketpy_broker_sim.broker.runtime_info import measures_of_delays
 from rocketpy_broker_sim.broker.schedule import ScheduleService
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
-from rocketpy_broker_sim.store.dispatch import DelayLevels
+from rocketpy_broker_sim.store.delay_levels import DelayLevels
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage

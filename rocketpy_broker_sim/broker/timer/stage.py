@@ -14,7 +14,7 @@ from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import TIMER_TOPIC
 from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level
 from rocketpy_broker_sim.broker.timer.times import asked_ms, slot_ms
-from rocketpy_broker_sim.store.dispatch import is_consumable
+from rocketpy_broker_sim.store.queue.dispatch_request import is_consumable
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.put_pipeline import Put

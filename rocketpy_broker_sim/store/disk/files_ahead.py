@@ -192,7 +192,7 @@ class FilesAhead:
         self._spare: SpareFile | None = None
         self._outgrown: MappedView | None = None
         self._listeners: list[Callable[[], None]] = []
-        row.ahead = self
+        row.take_next_from(self)
 
     @property
     def is_due(self) -> bool:

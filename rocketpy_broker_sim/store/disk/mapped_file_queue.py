@@ -8,7 +8,7 @@ Plays the part of MappedFileQueue.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rocketpy_broker_sim.store.disk.failure import beginning
 from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
@@ -18,11 +18,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.store.disk.files_ahead import FilesAhead
 
-__all__ = ["MappedFileQueue"]
+__all__ = ["MappedFileQueue", "NextFiles"]
 
 _STEP = 1024 * 1024
+
+
+class NextFiles(Protocol):
+    """Makes the next file of a row before it is needed."""
+
+    def take(self, start: int) -> MappedFile | None:
+        """The file for a position of the row; None when there is none.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+
+    def rolled(self, before: MappedFile | None) -> None:
+        """Note that the row has begun a new file, behind this one."""
 
 
 class MappedFileQueue:
@@ -33,10 +46,9 @@ class MappedFileQueue:
         file_size: Bytes in each of them.
         files: The files, lowest position first. Replaced as a whole, so that a thread may walk the one it took.
         entries_synced: Whether the disk has the names of all of them.
-        ahead: Makes the next file before it is needed; None where nobody does.
     """
 
-    __slots__ = ("_on_open", "_storage", "ahead", "entries_synced", "file_size", "files", "folder")
+    __slots__ = ("_next_files", "_on_open", "_storage", "entries_synced", "file_size", "files", "folder")
 
     def __init__(
         self, storage: Storage, folder: str, file_size: int, on_open: Callable[[], None] | None = None
@@ -55,7 +67,11 @@ class MappedFileQueue:
         self.file_size = file_size
         self.files: tuple[MappedFile, ...] = ()
         self.entries_synced = True
-        self.ahead: FilesAhead | None = None
+        self._next_files: NextFiles | None = None
+
+    def take_next_from(self, next_files: NextFiles) -> None:
+        """Take every new file from `next_files`, where it has one."""
+        self._next_files = next_files
 
     # --- loading
 
@@ -122,14 +138,14 @@ class MappedFileQueue:
             raise OSError(
                 errno.EINVAL, f"a file at {start} would not continue {self.folder}, which has {self.end} bytes"
             )
-        file = None if self.ahead is None else self.ahead.take(start)
+        file = None if self._next_files is None else self._next_files.take(start)
         if file is None:
             file = self.file_at(start)
             file.create()
             self.entries_synced = False
         self.files = (*self.files, file)
-        if self.ahead is not None:
-            self.ahead.rolled(before)
+        if self._next_files is not None:
+            self._next_files.rolled(before)
         return file
 
     def cut(self, position: int, *, keep_first: bool = False) -> bool:

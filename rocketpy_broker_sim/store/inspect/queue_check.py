@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.config import MessageStoreConfig
 from rocketpy_broker_sim.config.store import UNIT_SIZE
-from rocketpy_broker_sim.store.dispatch import is_consumable, tags_code_of
 from rocketpy_broker_sim.store.inspect.findings import DAMAGE, NOTE, RECOVERED, Finding
 from rocketpy_broker_sim.store.inspect.units import QueueUnits, Unit, is_filler
 from rocketpy_broker_sim.store.log.scan import RecordCheck
 from rocketpy_broker_sim.store.queue.consume_queue_ext import is_address
+from rocketpy_broker_sim.store.queue.dispatch_request import is_consumable, tags_code_of
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.known import Known

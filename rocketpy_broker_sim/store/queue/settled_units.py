@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy_broker_sim.store.dispatch import is_consumable
 from rocketpy_broker_sim.store.queue.consume_queue import OffsetGapError
+from rocketpy_broker_sim.store.queue.dispatch_request import is_consumable
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.log.scan import LogRecord

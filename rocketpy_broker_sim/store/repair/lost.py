@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.errors import StoreCorruptError
-from rocketpy_broker_sim.store.dispatch import is_consumable
 from rocketpy_broker_sim.store.inspect.index_view import record_at
 from rocketpy_broker_sim.store.inspect.units import is_filler
+from rocketpy_broker_sim.store.queue.dispatch_request import is_consumable
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import QueueKey, StoreLayout

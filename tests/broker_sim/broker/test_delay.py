@@ -7,7 +7,7 @@ import pytest
 from rocketpy.errors import ConfigError
 from rocketpy.wire.properties import decode_properties
 from rocketpy_broker_sim.broker.delay import delay_level, level_of_queue, put_aside, queue_of_level, target
-from rocketpy_broker_sim.store.dispatch import DelayLevels
+from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 
 

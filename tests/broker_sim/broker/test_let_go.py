@@ -57,7 +57,7 @@ async def test_a_message_that_something_unexpected_befell_is_not_kept(
     def fail(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    caplog.set_level(logging.CRITICAL, "rocketpy.remoting.dispatch")  # what is captured holds tracebacks, too
+    caplog.set_level(logging.CRITICAL, "rocketpy.remoting.answers")  # what is captured holds tracebacks, too
     async with broker_and_client() as (_, client):
         stored = await client.send()
         await client.heartbeat("g", "T")

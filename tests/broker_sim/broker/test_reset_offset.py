@@ -12,7 +12,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.message import MessageQueue
-from rocketpy.remoting.dispatch import answer_frame
+from rocketpy.remoting.answers import answer_frame
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.seams import wall_clock
 from rocketpy.wire.bodies.offsets import ResetOffsetBody, ResetOffsetBodyForC

@@ -20,8 +20,8 @@ from rocketpy_broker_sim.broker.delay import put_aside
 from rocketpy_broker_sim.broker.schedule import ScheduleService
 from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
 from rocketpy_broker_sim.config import BrokerConfig
+from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from rocketpy_broker_sim.store.dispatch import DelayLevels
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
 from tests.virtual_time import loop_time
