@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from rocketpy.wire.bodies.pop import BatchAck
+from rocketpy.wire.catalogue.bodies.pop import BatchAck
+from rocketpy.wire.catalogue.exchanges import body_name, header_class
 from rocketpy.wire.codes import RequestCode
-from rocketpy.wire.exchanges import body_name, header_class
 from rocketpy.wire.json_body import members_of
 from tests.pages import DOCS, extension
 from tests.rules import listed

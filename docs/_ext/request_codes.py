@@ -8,9 +8,9 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from rocketpy.wire import exchanges
+from rocketpy.wire.catalogue import exchanges
+from rocketpy.wire.catalogue.exchanges import EXCHANGES, Exchange, body_codec, body_name, header_class
 from rocketpy.wire.codes import RequestCode
-from rocketpy.wire.exchanges import EXCHANGES, Exchange, body_codec, body_name, header_class
 from rocketpy.wire.headers.common import EXTRA_FIELDS, RpcHeader, TopicHeader
 from rocketpy.wire.json_body import Body, members_of
 

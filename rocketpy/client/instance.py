@@ -85,9 +85,7 @@ class MQClientInstance(AsyncReopenable):
     ) -> None:
         self._made_with = {"config": config, "network": network, "hooks": hooks, **fields}
         self.config = ClientConfig.of(config, **fields)
-        if network is not None and not callable(getattr(network, "local_ip", None)):
-            raise ConfigError(f"network must be a Network, such as TcpNetwork(), not {network!r:.100}")
-        self.network: Network = network if network is not None else TcpNetwork()
+        self.network = _checked_network(network)
         self.client_id = new_client_id(self.config, self.network.local_ip())
         self.roles = RoleTable()
         self.callbacks = Callbacks()
@@ -371,3 +369,10 @@ class MQClientInstance(AsyncReopenable):
         self._addresses = addresses
         for role in self.roles:
             role.on_route_changed(topic)
+
+
+def _checked_network(network: Network | None) -> Network:
+    """The network, TCP when None."""
+    if network is not None and not callable(getattr(network, "local_ip", None)):
+        raise ConfigError(f"network must be a Network, such as TcpNetwork(), not {network!r:.100}")
+    return network if network is not None else TcpNetwork()

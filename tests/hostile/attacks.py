@@ -1,15 +1,15 @@
 """What is sent for a request code: everything that its declaration lets be large, and what any request may carry.
 
-The header comes from `rocketpy.wire.exchanges`, and so does the body; a code needs nothing here to be attacked. What is
-special about a code stands in `special`.
+Header and body come from `rocketpy.wire.catalogue.exchanges`, so a code needs nothing here to be attacked. `special`
+has what is special about a code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from rocketpy.wire.catalogue.exchanges import body_module, body_name, header_class
 from rocketpy.wire.codes import RequestCode
-from rocketpy.wire.exchanges import body_module, body_name, header_class
 from rocketpy.wire.fields import WireField
 from rocketpy.wire.json_body import Body
 from tests.hostile import shapes

@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rocketpy.wire.catalogue.exchanges import header_class
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.compression import CompressionType, compression_flag
-from rocketpy.wire.exchanges import header_class
 from rocketpy.wire.limits import DEFAULT_LIMITS
 from rocketpy.wire.sysflag import COMPRESSED
 from tests.hostile.attacks import of_any

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rocketpy.seams import wall_ms
+from rocketpy.wire.catalogue.exchanges import header_class
 from rocketpy.wire.codes import RequestCode
-from rocketpy.wire.exchanges import header_class
 from rocketpy.wire.fields import WireField
 from rocketpy.wire.recall_handle import RecallHandle
 from tests.hostile.innocent import GROUP

@@ -9,21 +9,21 @@ import trio
 
 import rocketpy
 from rocketpy import Message
-from rocketpy.wire.bodies.pop import BatchAck, BatchAckMessageRequestBody, bits_of
 from rocketpy.wire.bodies.topics import LogicQueueMappingItem, TopicQueueMappingDetail
+from rocketpy.wire.catalogue.bodies.pop import BatchAck, BatchAckMessageRequestBody, bits_of
+from rocketpy.wire.catalogue.exchanges import body_codec, header_class
+from rocketpy.wire.catalogue.pop_info import decode_message_offsets, decode_start_offsets
+from rocketpy.wire.catalogue.receipt_handle import ReceiptHandle, TopicKind
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
-from rocketpy.wire.exchanges import body_codec, header_class
 from rocketpy.wire.message_codec import decode_messages
-from rocketpy.wire.pop_info import decode_message_offsets, decode_start_offsets
-from rocketpy.wire.receipt_handle import ReceiptHandle, TopicKind
 from tests.interop import probe
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from rocketpy.remoting.connection import Connection
-    from rocketpy.wire.headers.pop import PopMessageResponseHeader
+    from rocketpy.wire.catalogue.headers.pop import PopMessageResponseHeader
     from tests.interop.apache import Cluster
 
 pytestmark = [pytest.mark.interop, pytest.mark.one_line("5.3.3", "static topics, pop and recalls came with 5.x")]

@@ -10,11 +10,11 @@ import trio
 
 import rocketpy
 from rocketpy import ConsumeFromWhere, Message, NoPermissionError, RocketMQError
-from rocketpy.wire.bodies.auth import UserInfo
+from rocketpy.wire.catalogue.bodies.auth import UserInfo
+from rocketpy.wire.catalogue.exchanges import body_codec
+from rocketpy.wire.catalogue.headers.auth import CreateUserRequestHeader, GetUserRequestHeader, ListUsersRequestHeader
 from rocketpy.wire.codes import RequestCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
-from rocketpy.wire.exchanges import body_codec
-from rocketpy.wire.headers.auth import CreateUserRequestHeader, GetUserRequestHeader, ListUsersRequestHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

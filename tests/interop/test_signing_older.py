@@ -10,15 +10,15 @@ import trio
 import rocketpy
 import rocketpy.sync
 from rocketpy import BrokerError, ConsumeFromWhere, Message
-from rocketpy.wire.bodies.plain_access import GetBrokerClusterAclConfigResponseBody
-from rocketpy.wire.codes import RequestCode
-from rocketpy.wire.command import RemotingCommand
-from rocketpy.wire.headers.plain_access import (
+from rocketpy.wire.catalogue.bodies.plain_access import GetBrokerClusterAclConfigResponseBody
+from rocketpy.wire.catalogue.headers.plain_access import (
     CreateAccessConfigRequestHeader,
     DeleteAccessConfigRequestHeader,
     GetBrokerAclConfigResponseHeader,
     UpdateGlobalWhiteAddrsConfigRequestHeader,
 )
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.command import RemotingCommand
 from tests.interop import probe
 from tests.interop.inbox import Inbox
 

@@ -7,12 +7,13 @@ import importlib
 import json
 import pkgutil
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import rocketpy.wire.headers
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.fields import Header
 from rocketpy.wire.frame import Frame, FrameDecoder
@@ -88,13 +89,19 @@ def has_one_binary_form(header: bytes) -> bool:
     return len({key for key, _ in pairs}) == len(pairs) and all(value for _, value in pairs)
 
 
+def declaring_modules(kind: str) -> Iterator[ModuleType]:
+    """Every module with declarations of "headers" or "bodies", those that are only catalogued included."""
+    for package in (f"rocketpy.wire.{kind}", f"rocketpy.wire.catalogue.{kind}"):
+        for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+            yield importlib.import_module(f"{package}.{module.name}")
+
+
 @cache
 def header_classes() -> dict[tuple[int, bool], type[Header]]:
     """Every declared header by request code and by whether it is of the answer, found by looking into every module."""
     found: dict[tuple[int, bool], type[Header]] = {}
-    for module in pkgutil.iter_modules(rocketpy.wire.headers.__path__):
-        names = vars(importlib.import_module(f"rocketpy.wire.headers.{module.name}"))
-        for kind in names.values():
+    for module in declaring_modules("headers"):
+        for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, Header):
                 assert all(found.get((int(code), kind.is_answer), kind) is kind for code in kind.codes), kind
                 found.update({(int(code), kind.is_answer): kind for code in kind.codes})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from rocketpy.wire.catalogue.headers.plain_access import CreateAccessConfigRequestHeader
 from rocketpy.wire.codes import RequestCode, request_name, response_name
 from rocketpy.wire.command import RemotingCommand
-from rocketpy.wire.headers.plain_access import CreateAccessConfigRequestHeader
 
 
 def test_short_form_for_logs() -> None:

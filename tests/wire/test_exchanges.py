@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,16 +10,14 @@ from pathlib import Path
 import attrs
 import pytest
 
-import rocketpy.wire.bodies
-import rocketpy.wire.headers
 from rocketpy.errors import RemoteProtocolError
-from rocketpy.wire.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
-from rocketpy.wire.bodies.plain_access import PlainAccessConfig
 from rocketpy.wire.bodies.timer import TimerCheckpoint
 from rocketpy.wire.bodies.topics import DataVersion, TopicList
-from rocketpy.wire.body_codecs import plain_codec
+from rocketpy.wire.catalogue.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from rocketpy.wire.catalogue.bodies.plain_access import PlainAccessConfig
+from rocketpy.wire.catalogue.body_codecs import plain_codec
+from rocketpy.wire.catalogue.exchanges import EXCHANGES, body_codec, body_module, body_name, header_class
 from rocketpy.wire.codes import RequestCode, ResponseCode
-from rocketpy.wire.exchanges import EXCHANGES, body_codec, body_name, header_class
 from rocketpy.wire.fields import Header
 from rocketpy.wire.headers.common import RpcHeader
 from rocketpy.wire.headers.route import GetRouteInfoRequestHeader
@@ -29,7 +25,7 @@ from rocketpy.wire.headers.send import SendMessageRequestHeader, SendMessageResp
 from rocketpy.wire.json_body import Body, _Member, members_of
 from rocketpy.wire.lenient_json import write_json
 from tests.tables import Table
-from tests.wire.golden import header_classes
+from tests.wire.golden import declaring_modules, header_classes
 
 ROWS = {code: exchange for codes in EXCHANGES.values() for code, exchange in codes.items()}
 PINNED = Path(__file__).parent / "declarations.tsv"
@@ -93,7 +89,7 @@ def test_no_declaration_is_idle() -> None:
             name = body_name(code, answer=answer).strip("[]")
             if "." in name:
                 subject, _, kind = name.partition(".")
-                reached.add(getattr(importlib.import_module(f"rocketpy.wire.bodies.{subject}"), kind))
+                reached.add(getattr(body_module(subject), kind))
     text = "".join(str(attribute) for kind in reached for attribute in annotations(kind))
     names = {kind.__name__ for kind in reached}
     while more := {kind for kind in all_bodies() if kind.__name__ not in names and kind.__name__ in text}:
@@ -108,8 +104,8 @@ def annotations(kind: type) -> list[object]:
 
 def all_bodies() -> set[type[Body]]:
     found: set[type[Body]] = set()
-    for module in pkgutil.iter_modules(rocketpy.wire.bodies.__path__):
-        for kind in vars(importlib.import_module(f"rocketpy.wire.bodies.{module.name}")).values():
+    for module in declaring_modules("bodies"):
+        for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, Body) and kind is not Body:
                 found.add(kind)
     return found
@@ -117,8 +113,8 @@ def all_bodies() -> set[type[Body]]:
 
 def all_headers() -> set[type[Header]]:
     found: set[type[Header]] = set()
-    for module in pkgutil.iter_modules(rocketpy.wire.headers.__path__):
-        for kind in vars(importlib.import_module(f"rocketpy.wire.headers.{module.name}")).values():
+    for module in declaring_modules("headers"):
+        for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, Header) and kind is not Header:
                 found.add(kind)
     return found
@@ -158,7 +154,7 @@ def test_nothing_is_loaded_before_it_is_asked_for() -> None:
     program = """
 import sys
 import rocketpy
-import rocketpy.wire.exchanges as exchanges
+import rocketpy.wire.catalogue.exchanges as exchanges
 loaded = lambda: sorted(name for name in sys.modules if name.startswith("rocketpy.wire.headers."))
 assert not [name for name in sys.modules if name.startswith("rocketpy.wire.bodies.")]
 print(loaded())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketpy.wire.body_codecs import BodyCodec
-from rocketpy.wire.exchanges import body_codec, body_name
+from rocketpy.wire.catalogue.body_codecs import BodyCodec
+from rocketpy.wire.catalogue.exchanges import body_codec, body_name
 from tests.wire.golden import whole_frames
 from tests.wire.strategies import read
 

@@ -17,9 +17,9 @@ from typing import Any
 import attrs
 
 from rocketpy.wire.bodies.registration import RegisterBrokerBody
+from rocketpy.wire.catalogue.exchanges import body_codec, body_name, header_class
 from rocketpy.wire.codes import RequestCode, ResponseCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
-from rocketpy.wire.exchanges import body_codec, body_name, header_class
 from rocketpy.wire.fields import Header
 from rocketpy.wire.headers.common import EXTRA_FIELDS
 from rocketpy.wire.json_body import Body

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketpy.errors import LocalProtocolError, RemoteProtocolError
-from rocketpy.wire.ha_stream import ReportDecoder, Transfer, TransferDecoder, encode_report
+from rocketpy.wire.catalogue.ha_stream import ReportDecoder, Transfer, TransferDecoder, encode_report
 
 OFFSETS = st.integers(0, 2**63 - 1)
 

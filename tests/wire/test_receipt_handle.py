@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.seams import wall_clock
-from rocketpy.wire.pop_info import (
+from rocketpy.wire.catalogue.pop_info import (
     decode_message_offsets,
     decode_order_counts,
     decode_start_offsets,
@@ -21,8 +21,8 @@ from rocketpy.wire.pop_info import (
     encode_start_offsets,
     order_key,
 )
+from rocketpy.wire.catalogue.receipt_handle import ReceiptHandle, TopicKind, topic_kind
 from rocketpy.wire.recall_handle import RecallHandle
-from rocketpy.wire.receipt_handle import ReceiptHandle, TopicKind, topic_kind
 from tests.tables import Table
 from tests.wire.golden import whole_frames
 from tests.wire.strategies import read

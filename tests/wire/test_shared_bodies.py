@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.bodies.groups import ConsumerConnection
-from rocketpy.wire.bodies.pop import BatchAck, BatchAckMessageRequestBody, PopCheckPoint, bits_of, indices_of
 from rocketpy.wire.bodies.route import TopicRouteData
 from rocketpy.wire.bodies.running import ConsumerRunningInfo
-from rocketpy.wire.bodies.static_topic import TopicConfigAndQueueMapping, TopicRemappingDetailWrapper
 from rocketpy.wire.bodies.subscription import SubscriptionData, build
 from rocketpy.wire.bodies.topics import (
     DataVersion,
@@ -22,6 +20,8 @@ from rocketpy.wire.bodies.topics import (
     TopicQueueMappingDetail,
     TopicQueueMappingInfo,
 )
+from rocketpy.wire.catalogue.bodies.pop import BatchAck, BatchAckMessageRequestBody, PopCheckPoint, bits_of, indices_of
+from rocketpy.wire.catalogue.bodies.static_topic import TopicConfigAndQueueMapping, TopicRemappingDetailWrapper
 from rocketpy.wire.lenient_json import parse_json
 
 # --- data versions -------------------------------------------------------------------------------------

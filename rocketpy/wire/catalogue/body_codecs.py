@@ -1,4 +1,4 @@
-"""How a body is read and written when all that is known is its name in `rocketpy.wire.exchanges`.
+"""How a body is read and written when all that is known is its name in `rocketpy.wire.catalogue.exchanges`.
 
 For tools that take any frame apart: whoever knows its request calls the declared class itself. The words for bodies
 that are not one JSON object are "message" (the payload of one message, as it is), "batch" (items of

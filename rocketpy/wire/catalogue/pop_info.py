@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from rocketpy.errors import RemoteProtocolError
-from rocketpy.wire.receipt_handle import TopicKind
+from rocketpy.wire.catalogue.receipt_handle import TopicKind
 
 __all__ = [
     "decode_message_offsets",

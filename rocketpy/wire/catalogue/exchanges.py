@@ -1,21 +1,22 @@
 """What travels for every request code: which module declares its headers, and what the bodies of both ways are.
 
-One line a code, only names, so that reading this costs nothing; the declarations of a subject are imported when
-somebody first asks for one of them. The hot paths do not come here: they name their headers themselves. Plays no part
-of Java's, where this knowledge is spread over callers and processors.
+One line a code, only names, so that reading this costs nothing; the declarations of a subject are imported on first
+use. For tools, tests and the documentation: code that sends or answers a request names its headers itself. Plays no
+part of Java's, where this knowledge is spread over callers and processors.
 
-A body is named by its class ("topics.TopicList", in rocketpy.wire.bodies), by the class of its items in brackets
-("[auth.UserInfo]", a JSON array), or by one of the words of `rocketpy.wire.body_codecs`; "" is a body that is empty.
+A body is named by its class ("topics.TopicList", in rocketpy.wire.bodies or the catalogue's own), by the class of its
+items in brackets ("[auth.UserInfo]", a JSON array), or by one of the words of `body_codecs`; "" is an empty body.
 """
 
 from __future__ import annotations
 
 import importlib
 from functools import cache
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Final, NamedTuple
 
-from rocketpy.wire.body_codecs import BodyCodec, plain_codec
+from rocketpy.wire.catalogue.body_codecs import BodyCodec, plain_codec
 from rocketpy.wire.codes import RequestCode as Code
 from rocketpy.wire.fields import Header
 
@@ -26,7 +27,7 @@ class Exchange(NamedTuple):
     """One request code."""
 
     headers: str = ""
-    """The module within rocketpy.wire.headers; its classes say themselves to which codes they belong."""
+    """The module of its headers; its classes say themselves to which codes they belong."""
     request: str = ""
     """The body of the request."""
     answer: str = ""
@@ -293,9 +294,16 @@ def _by_code() -> dict[int, Exchange]:
     return {code: exchange for codes in EXCHANGES.values() for code, exchange in codes.items()}
 
 
+@cache
+def _declared(kind: str, subject: str) -> ModuleType:
+    """The module of declarations of a subject: of those that code uses, or of those that are only catalogued."""
+    used = f"rocketpy.wire.{kind}.{subject}"
+    return importlib.import_module(used if find_spec(used) else f"rocketpy.wire.catalogue.{kind}.{subject}")
+
+
 def body_module(subject: str) -> ModuleType:
     """The module that declares the bodies of a subject."""
-    return importlib.import_module(f"rocketpy.wire.bodies.{subject}")
+    return _declared("bodies", subject)
 
 
 @cache
@@ -304,7 +312,7 @@ def header_class(code: int, *, answer: bool = False) -> type[Header] | None:
     subject = _by_code().get(code, _NONE).headers
     if not subject:
         return None
-    for kind in vars(importlib.import_module(f"rocketpy.wire.headers.{subject}")).values():
+    for kind in vars(_declared("headers", subject)).values():
         if isinstance(kind, type) and issubclass(kind, Header) and kind.is_answer == answer and code in kind.codes:
             return kind
     return None

@@ -1,0 +1,1 @@
+"""JSON bodies that no code here uses yet, one module a subject, declarations only."""
