@@ -232,10 +232,6 @@ class Turn:
             self._began = began
         self._puts += count
 
-    def note_arrival(self, arrival: Arrival) -> None:
-        """The store says what can be read now; consumers hear of it when the store is done."""
-        self._arrivals.append(arrival)
-
     def subscribe(self, listener: Listener) -> None:
         """Call a plain function with every arrival, from now on."""
         self._listeners.append(listener)
@@ -303,7 +299,7 @@ class Turn:
     def reput(self) -> None:
         """Bring written messages into their queues; what fails is left to a service."""
         try:
-            self._store.reput()
+            self._arrivals += self._store.reput()
         except StoreError as exc:
             if not self.is_stalled:
                 _logger.error("messages cannot be brought into their queues: %s", exc)

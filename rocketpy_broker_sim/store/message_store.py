@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -68,10 +68,6 @@ _RUNNING = Phase.RUNNING
 log = get_logger(__name__)
 
 
-def _ignore(arrival: Arrival) -> None:
-    """Stand in where nobody waits for messages."""
-
-
 class MessageStore(MessageReads):
     """Commit log and consume queues of one broker, over one Storage.
 
@@ -90,7 +86,6 @@ class MessageStore(MessageReads):
         storage: Storage,
         config: MessageStoreConfig,
         *,
-        on_arrival: Callable[[Arrival], None] = _ignore,
         clock: StoredClock | None = None,
     ) -> None:
         """Nothing is touched before `load`.
@@ -98,7 +93,6 @@ class MessageStore(MessageReads):
         Args:
             storage: The directory.
             config: Sizes and limits.
-            on_arrival: Called by `reput` for every queue that got new messages.
             clock: Gives the stored times; without one they come from the wall clock alone.
         """
         log_files = commit_log_of(storage, config)
@@ -108,11 +102,12 @@ class MessageStore(MessageReads):
         self.config = config
         self.state = StoreState()
         self.files_ahead = FilesAhead(storage, config, self._log.row)
-        self._on_arrival = on_arrival
+        self._arrived: list[Arrival] = []
+        """What has arrived in calls that could not return it."""
         self._dispatcher = CommitLogDispatcher(self._queues)
         self._reput = Reput(storage, config, self._log, self._dispatcher, self.flags)
         self.clock = clock or StoredClock()
-        self._writer = MessageWriter(config, self._log, self._queues, self._reput.add, self.clock)
+        self._writer = MessageWriter(config, self._log, self._queues, self.clock)
         self.index = KeyIndex(storage, config, self.flags)
         self._catch_up = IndexCatchUp(self.index, self._log, config, lambda: self._reput.done)
         self._flush = StoreFlush(storage, self._log, self._queues, self.index, lambda: self._reput.done)
@@ -222,7 +217,7 @@ class MessageStore(MessageReads):
             self._locks.pop()()
 
     def _finish(self) -> None:
-        self._writer.commit()
+        self.commit_pending()
         with self._translated("taking back a failed write", commit_log.FOLDER):
             self._log.mend()
         self.move_buffers()
@@ -287,20 +282,28 @@ class MessageStore(MessageReads):
         Raises:
             StoreError: The disk refused. None of them counts, and their offsets will be given again.
         """
-        self._writer.commit()
+        self._reput.add(self._writer.commit())
 
-    def reput(self) -> None:
-        """Bring written messages into their queues and tell of them; with SYNC_FLUSH only what has been flushed.
+    def reput(self) -> Sequence[Arrival]:
+        """Bring written messages into their queues; with SYNC_FLUSH only what has been flushed.
 
         When many could not be brought there before, it brings a part of them: `can_reput` says whether more are left.
         So it does with the index, behind a message with very many keys.
+
+        Returns:
+            The queues that have new messages since the last call, with what has arrived in each.
 
         Raises:
             StoreError: The disk refused. Messages are taken nevertheless, and a later call tries it again; after
                 thirty failures in a row no more are taken until one succeeds.
         """
-        for arrival in self._reput.step(self._visible_end):
-            self._on_arrival(arrival)
+        self._dispatch()
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def _dispatch(self) -> None:
+        """Bring written messages into their queues, and keep what has arrived for the next `reput`."""
+        self._arrived += self._reput.step(self._visible_end)
         if self.index.is_busy:
             self._catch_up.step(INDEX_STEP)
 
@@ -476,7 +479,7 @@ class MessageStore(MessageReads):
             return
         self.commit_pending()
         self.move_buffers()  # what is left of the topics must end where the log does
-        self.reput()
+        self._dispatch()
         with self._translated("deleting topics", consume_queue.FOLDER):
             self._deleted.note(topics, self._log.start, self._log.written[0])
             self._flush.forget_units([queue for topic in topics for queue in self._queues.of_topic(topic)])

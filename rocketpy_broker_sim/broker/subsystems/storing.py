@@ -71,7 +71,7 @@ class Storing(Subsystem):
         self._config = config
         self._statistics = statistics
         clock = StoredClock(trio.current_time)
-        self.store = MessageStore(storage, settings, on_arrival=self._note_arrival, clock=clock)
+        self.store = MessageStore(storage, settings, clock=clock)
         self.conditions = WriteConditions(settings, trio.current_time, self.store.pool)
         self.put_times = PutTimes(trio.current_time)
         self.gate = Durability(
@@ -85,6 +85,7 @@ class Storing(Subsystem):
             account=account,
         )
         self.turn = Turn(self.store, self.gate, self.conditions, self.put_times, hooks)
+        self.turn.subscribe(self._count)
         self.disk = Disk(self.store)
         self.cleaning = Cleaning(self.store.retention, settings, self.store.flags)
         self._reput = ReputService(self.store, self.turn)
@@ -140,9 +141,8 @@ class Storing(Subsystem):
         """
         self.turn.commit()
 
-    def _note_arrival(self, arrival: Arrival) -> None:
+    def _count(self, arrival: Arrival) -> None:
         self._statistics.note_put(len(arrival.tags_codes))
-        self.turn.note_arrival(arrival)
 
     # --- as a part of the broker ---
 

@@ -46,7 +46,7 @@ class Setup:
         self.config.store.mapped_file_size_commit_log = 256 * 1024
         for name, value in settings.items():
             setattr(self.config.store, name, value)
-        self.store = MessageStore(self.storage, self.config.store, on_arrival=self.arrived)
+        self.store = MessageStore(self.storage, self.config.store)
         self.levels = DelayLevels(self.config.store.message_delay_level)
         self.offsets = DelayOffsetTable(self.config, self.storage)
         self.queues: dict[str, int] = {}
@@ -59,7 +59,8 @@ class Setup:
 
     def commit(self) -> None:
         self.store.commit_pending()
-        self.store.reput()
+        for arrival in self.store.reput():
+            self.arrived(arrival)
 
     def arrived(self, arrival: Arrival) -> None:
         if arrival.topic == SCHEDULE_TOPIC:

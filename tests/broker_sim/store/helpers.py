@@ -28,10 +28,21 @@ def small_config(**settings) -> MessageStoreConfig:
 
 
 def open_store(storage: MemoryStorage | None = None, *, on_arrival=None, **settings) -> MessageStore:
-    extra = {} if on_arrival is None else {"on_arrival": on_arrival}
-    store = MessageStore(MemoryStorage() if storage is None else storage, small_config(**settings), **extra)
+    """A loaded store; `on_arrival` is called with whatever its `reput` returns."""
+    store = ToldStore(MemoryStorage() if storage is None else storage, small_config(**settings))
+    store.on_arrival = on_arrival
     store.load()
     return store
+
+
+class ToldStore(MessageStore):
+    on_arrival = None
+
+    def reput(self):
+        arrived = super().reput()
+        for arrival in arrived if self.on_arrival is not None else ():
+            self.on_arrival(arrival)
+        return arrived
 
 
 def message(body: bytes = b"body", *, topic: str = "Orders", queue_id: int = 0, **fields) -> IncomingMessage:
