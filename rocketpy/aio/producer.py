@@ -17,7 +17,7 @@ from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks_async
-from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
+from rocketpy.producer.send_many import BATCH_SIZE, OnFailure, SendMany
 
 if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
@@ -251,7 +251,7 @@ class Producer(Lifetime[TrioProducer]):
         bridge = self._bridge
         bridge.check()
         self._inner.outside.check_open()
-        many = Many(
+        many = SendMany(
             self._inner.outside, bridge.portal.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure
         )
         try:

@@ -23,10 +23,10 @@ from rocketpy.config import ProducerConfig
 from rocketpy.logs import get_logger
 from rocketpy.producer.choosing import choice_of
 from rocketpy.producer.lingering import TaskSends
-from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
 from rocketpy.producer.recalling import Recalling
 from rocketpy.producer.requesting import Requesting
+from rocketpy.producer.send_many import BATCH_SIZE, OnFailure, SendMany, call_now, send_all
 from rocketpy.producer.splitting import Splitting
 from rocketpy.producer.statistics import Observed
 from rocketpy.services import open_services
@@ -344,7 +344,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
             ClientClosedError: the producer is not open.
         """
         self._lifecycle.check_here()
-        many = Many(self.outside, call_now, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
+        many = SendMany(self.outside, call_now, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
         return await send_all(many, messages)
 
     def _one_more(self) -> None:

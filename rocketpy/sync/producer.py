@@ -13,7 +13,7 @@ from rocketpy.errors import TooManyRequestsError
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks
-from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
+from rocketpy.producer.send_many import BATCH_SIZE, OnFailure, SendMany
 from rocketpy.sync.asking import AskedSoon
 from rocketpy.sync.at_exit import collected, forget, forget_if_idle, remember
 from rocketpy.sync.calls import call_in_own_loop
@@ -357,7 +357,7 @@ class Producer(Lifetime[TrioProducer]):
         """
         home = self._portal
         self._inner.outside.check_open()
-        many = Many(self._inner.outside, home.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
+        many = SendMany(self._inner.outside, home.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
         try:
             for part in chunks(messages, many):
                 for step in many.feed(part):
@@ -382,7 +382,7 @@ class Producer(Lifetime[TrioProducer]):
         self._portal.call(self._inner.create_topic, topic, queues=queues, timeout=timeout)
 
 
-def _end(home: Portal, many: Many, error: BaseException) -> None:
+def _end(home: Portal, many: SendMany, error: BaseException) -> None:
     """Wait for the frames in flight to end; cancel them first if the error is KeyboardInterrupt."""
     if not isinstance(error, Exception):
         home.post(many.abort)

@@ -24,14 +24,14 @@ from rocketpy.errors import (
 from rocketpy.message import PropertyName
 from rocketpy.message.accessors import split_keys
 from rocketpy.producer.choosing import fixed
-from rocketpy.producer.frames import Frame, is_sound
+from rocketpy.producer.frames import MessageFrame, is_sound
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
     from rocketpy.producer.outside import Outside
     from rocketpy.results import SendResult
 
-__all__ = ["Flight"]
+__all__ = ["FramesInFlight"]
 
 _SMALL = 65_536
 """Bytes of bodies that frames may always have, because smaller frames would cost more than they save."""
@@ -41,19 +41,19 @@ _UNSENDABLE = (ConfigError, LocalProtocolError, AttributeError, TypeError, Value
 
 
 @attrs.define(eq=False)
-class _Flying:
+class _FrameInFlight:
     """A frame that waits for its answer."""
 
-    flight: Flight
-    frame: Frame
+    frames: FramesInFlight
+    frame: MessageFrame
     give_up: Callable[[], None] | None = None
 
     def __call__(self, outcome: SendResult | BaseException) -> None:
         self.give_up = None  # breaks a cycle, so that this is freed without the garbage collector
-        self.flight.landed(self, outcome)
+        self.frames.note_outcome(self, outcome)
 
 
-class Flight:
+class FramesInFlight:
     """Sends frames, and keeps count of their outcomes.
 
     Args:
@@ -83,15 +83,15 @@ class Flight:
         self.stopped = False
         self.sent = self.frames = self.size = self.ended = self.ended_size = 0
         self._submitted = 0
-        self._flying: set[_Flying] = set()
-        self._ready: deque[Frame] = deque()
-        self._lanes: dict[MessageQueue, deque[Frame]] = {}
+        self._in_flight: set[_FrameInFlight] = set()
+        self._ready: deque[MessageFrame] = deque()
+        self._lanes: dict[MessageQueue, deque[MessageFrame]] = {}
         self._pumping = False
         self._changed = trio.Event()
 
     # --- sending -----------------------------------------------------------------------------------------
 
-    def submit(self, frame: Frame) -> None:
+    def submit(self, frame: MessageFrame) -> None:
         """Send a frame, or keep it until the frame before it in its queue has ended. In the trio thread."""
         self._submitted += len(frame)
         if self.stopped:
@@ -117,32 +117,32 @@ class Flight:
         finally:
             self._pumping = False
 
-    def _launch(self, frame: Frame) -> None:
+    def _launch(self, frame: MessageFrame) -> None:
         if frame.outgoing is None:
             raise AssertionError("a frame is encoded before it is submitted")
-        flying = _Flying(self, frame)
-        self._flying.add(flying)
+        sent = _FrameInFlight(self, frame)
+        self._in_flight.add(sent)
         try:
             give_up = self._outside.start_send(
                 frame.outgoing,
-                flying,
+                sent,
                 choice=None if frame.queue is None else fixed(frame.outgoing.message, frame.queue),
                 retries=self._retries,
                 timeout=self._timeout,
                 in_order=frame.queue is not None,
             )
         except BaseException as error:  # noqa: BLE001 - what a hook raises belongs to the sender
-            flying(error)
+            sent(error)
         else:
-            flying.give_up = give_up if flying in self._flying else None
+            sent.give_up = give_up if sent in self._in_flight else None
 
     # --- outcomes ----------------------------------------------------------------------------------------
 
-    def landed(self, flying: _Flying, outcome: SendResult | BaseException) -> None:
+    def note_outcome(self, sent: _FrameInFlight, outcome: SendResult | BaseException) -> None:
         """Take the outcome of a frame, and send what may follow it."""
-        self._flying.discard(flying)
-        frame = flying.frame
-        again: list[Frame] = []
+        self._in_flight.discard(sent)
+        frame = sent.frame
+        again: list[MessageFrame] = []
         if not isinstance(outcome, BaseException):
             self.sent += len(frame)
             self.frames += 1
@@ -155,7 +155,7 @@ class Flight:
         self._follow(frame.queue, again)
         self._pump()
 
-    def _parted(self, frame: Frame) -> list[Frame]:
+    def _parted(self, frame: MessageFrame) -> list[MessageFrame]:
         """Return frames to send in place of one that the broker refused for its content.
 
         Refused frames are split in halves, down to single messages, so that one bad message does not fail the others.
@@ -171,7 +171,7 @@ class Flight:
         self._changed.set()
         return parts
 
-    def _follow(self, queue: MessageQueue | None, again: list[Frame]) -> None:
+    def _follow(self, queue: MessageQueue | None, again: list[MessageFrame]) -> None:
         """Make ready what follows a frame that has ended: its parts, then the next frame of its queue."""
         if queue is None:
             self._ready.extend(again)
@@ -183,7 +183,7 @@ class Flight:
             else:
                 del self._lanes[queue]
 
-    def encoded(self, frame: Frame) -> Iterator[Frame]:
+    def encoded(self, frame: MessageFrame) -> Iterator[MessageFrame]:
         """Encode a frame, and split it to separate messages that cannot be sent from the others. Any thread."""
         stack = [frame]
         while stack:
@@ -198,11 +198,11 @@ class Flight:
             else:
                 yield part
 
-    def refused(self, frame: Frame, error: BaseException) -> None:
+    def refused(self, frame: MessageFrame, error: BaseException) -> None:
         """Record that a frame cannot be sent at all. Any thread."""
         self.failures.append(_failure(frame, error, self.sent))
 
-    def fail(self, frame: Frame, error: BaseException) -> None:
+    def fail(self, frame: MessageFrame, error: BaseException) -> None:
         """Record that a frame was sent and not acknowledged."""
         self.failures.append(_failure(frame, error, self.sent))
         self._end(frame)
@@ -223,11 +223,11 @@ class Flight:
     def abort(self) -> None:
         """Send no more frames, and give up those in flight."""
         self.stop()
-        for flying in list(self._flying):
-            if flying.give_up is not None:
-                flying.give_up()
+        for sent in list(self._in_flight):
+            if sent.give_up is not None:
+                sent.give_up()
 
-    def _end(self, frame: Frame) -> None:
+    def _end(self, frame: MessageFrame) -> None:
         """Count a frame as ended."""
         self.ended += len(frame)
         self.ended_size += frame.size
@@ -256,7 +256,7 @@ def _is_for_content(error: BaseException) -> bool:
     return isinstance(error, MessageIllegalError) or isinstance(error.__cause__, MessageIllegalError)
 
 
-def _failure(frame: Frame, cause: BaseException, sent: int) -> SendManyError:
+def _failure(frame: MessageFrame, cause: BaseException, sent: int) -> SendManyError:
     first, last = frame.positions[0], frame.positions[-1]
     keys = _keys(frame.messages[0])
     # The error of a user's hook or iterable may have no text of its own.

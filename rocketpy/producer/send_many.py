@@ -1,4 +1,4 @@
-"""One `send_many`, from the side of whoever gives the messages: chunks in, frames out, waiting where there is no room.
+"""One `send_many`, on the side of its caller: it takes messages in chunks, puts them into frames, and waits for room.
 
 Shared by the three surfaces. Nothing here waits: what has to be waited for is given out as steps, async functions that
 the surface runs in the trio thread in its own way.
@@ -26,18 +26,18 @@ from rocketpy.errors import (
 )
 from rocketpy.message import PropertyName
 from rocketpy.producer.chunks import chunks_async
-from rocketpy.producer.flight import Flight
-from rocketpy.producer.frames import Former, Frame, is_sound
+from rocketpy.producer.frames import FrameBuilder, MessageFrame, is_sound
+from rocketpy.producer.frames_in_flight import FramesInFlight
 from rocketpy.results import SendManyResult
 
 if TYPE_CHECKING:
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.outside import Outside
 
-__all__ = ["BATCH_SIZE", "Many", "OnFailure", "call_now", "send_all"]
+__all__ = ["BATCH_SIZE", "OnFailure", "SendMany", "call_now", "send_all"]
 
 BATCH_SIZE = 256
-"""Messages that a frame of `send_many` may have, unless told otherwise."""
+"""The largest number of messages in a frame of `send_many`, by default."""
 
 _MAX_BATCH_SIZE = 65_535
 _FRAME_SIZE = 1 << 20
@@ -47,12 +47,12 @@ _MAX_KEYS = 10_000
 """Sharding keys whose queues are remembered."""
 
 OnFailure: TypeAlias = Callable[[SendManyError], object]
-"""Told of every frame that failed."""
+"""Called with the error of every frame that failed."""
 
 Step: TypeAlias = Callable[[], Awaitable[None]]
 """What to wait for, in the trio thread."""
 
-_Post: TypeAlias = Callable[[Callable[[Frame], None], Frame], object]
+_Post: TypeAlias = Callable[[Callable[[MessageFrame], None], MessageFrame], object]
 
 
 class _ByKey(dict[str, "MessageQueue"]):
@@ -69,7 +69,7 @@ class _ByKey(dict[str, "MessageQueue"]):
         return found
 
 
-class Many:
+class SendMany:
     """One `send_many`.
 
     Args:
@@ -77,7 +77,7 @@ class Many:
         post: runs a plain function in the trio thread soon, in order.
         batch_size: messages a frame may have.
         timeout: seconds for each frame.
-        on_failure: told of frames that failed; without it the first one ends everything.
+        on_failure: called with the error of each frame that failed; without it, the first failure ends everything.
 
     Raises:
         ConfigError: an argument cannot be used.
@@ -95,9 +95,9 @@ class Many:
         # Half of what may be under way at most: one frame fills while another is on its way.
         self.count = min(_checked_batch_size(batch_size), max(1, self._most // 2))
         largest = min(_FRAME_SIZE, config.max_message_size // 2, self._most_size // 2)
-        self._former = Former(self.count, largest, self._most_size // 2)
+        self._builder = FrameBuilder(self.count, largest, self._most_size // 2)
         self._timeout = outside.seconds(timeout)
-        self._flight = Flight(outside, self._timeout, largest=largest, goes_on=on_failure is not None)
+        self._frames = FramesInFlight(outside, self._timeout, largest=largest, goes_on=on_failure is not None)
         self._position = 0
         self._handed = self._handed_size = self._failed = 0
         self._queues: dict[str, _ByKey | RocketMQError] = {}
@@ -109,13 +109,13 @@ class Many:
         """Take the next messages; gives what has to be waited for meanwhile.
 
         Raises:
-            SendManyError: a frame has failed, and nobody wants to go on.
+            SendManyError: a frame has failed, and there is no `on_failure`.
         """
-        self._hear()
-        self._former.size = self._flight.largest
+        self._report_failures()
+        self._builder.size = self._frames.largest
         first = self._position
         self._position += len(messages)
-        frame = self._former.whole(messages, first)
+        frame = self._builder.whole(messages, first)
         if frame is not None:
             yield from self._hand_over(frame)
             return
@@ -124,23 +124,23 @@ class Many:
         for position, (message, key) in enumerate(zip(messages, keys, strict=True), first):
             for frame in self._put(message, position, key):
                 yield from self._hand_over(frame)
-        self._hear()
+        self._report_failures()
 
     def finish(self) -> Iterator[Step]:
         """Send what is left, and wait for every answer.
 
         Raises:
-            SendManyError: a frame has failed, and nobody wants to go on.
+            SendManyError: a frame has failed, and there is no `on_failure`.
         """
-        for frame in self._former.rest():
+        for frame in self._builder.rest():
             yield from self._hand_over(frame)
-        yield self._flight.wait_ended
-        self._hear()
+        yield self._frames.wait_ended
+        self._report_failures()
 
     @property
     def largest(self) -> int:
         """Bytes of bodies that a frame may have, by what the broker is known to take."""
-        return self._flight.largest
+        return self._frames.largest
 
     def filled(self, message: Message) -> Message:
         """A message with its value as the body. One whose value cannot be written stays as it is, and fails alone."""
@@ -150,8 +150,8 @@ class Many:
 
     def result(self) -> SendManyResult:
         """What it came to, at the end."""
-        flight = self._flight
-        return SendManyResult(flight.sent, flight.frames, flight.size, self._failed)
+        frames = self._frames
+        return SendManyResult(frames.sent, frames.frames, frames.size, self._failed)
 
     # --- queues ------------------------------------------------------------------------------------------
 
@@ -180,39 +180,39 @@ class Many:
         elif not isinstance(known, _ByKey) or known.queues is not info.queues:
             self._queues[topic] = _ByKey(info.queues)
 
-    def _put(self, message: Message, position: int, key: str | None) -> Iterable[Frame]:
+    def _put(self, message: Message, position: int, key: str | None) -> Iterable[MessageFrame]:
         """Put a message into its frame; gives those that may go now."""
         if key is None:
-            return self._former.add(message, position, None)
+            return self._builder.add(message, position, None)
         queues = self._queues[message.topic]
         if isinstance(queues, _ByKey):
-            return self._former.add(message, position, queues[key])
-        self._flight.refused(Frame([message], [position], None, 0), queues)
+            return self._builder.add(message, position, queues[key])
+        self._frames.refused(MessageFrame([message], [position], None, 0), queues)
         return ()
 
     # --- frames out --------------------------------------------------------------------------------------
 
-    def _hand_over(self, frame: Frame) -> Iterator[Step]:
-        flight = self._flight
-        for part in flight.encoded(frame):
+    def _hand_over(self, frame: MessageFrame) -> Iterator[Step]:
+        frames = self._frames
+        for part in frames.encoded(frame):
             if not self._has_room(part):
                 rest = max(0, min(self._most_size // 2, self._most_size - part.size))
-                yield partial(flight.wait_eased, self._handed - self._most // 2, self._handed_size - rest)
-            self._hear()
+                yield partial(frames.wait_eased, self._handed - self._most // 2, self._handed_size - rest)
+            self._report_failures()
             self._handed += len(part)
             self._handed_size += part.size
-            self._post(flight.submit, part)
-        self._hear()
+            self._post(frames.submit, part)
+        self._report_failures()
 
-    def _has_room(self, frame: Frame) -> bool:
+    def _has_room(self, frame: MessageFrame) -> bool:
         """Whether it may be under way too. A frame larger than all room goes when nothing else is under way."""
-        under_way = self._handed - self._flight.ended
-        size = self._handed_size - self._flight.ended_size
+        under_way = self._handed - self._frames.ended
+        size = self._handed_size - self._frames.ended_size
         return not under_way or (under_way + len(frame) <= self._most and size + frame.size <= self._most_size)
 
-    def _hear(self) -> None:
-        """Tell of what has failed."""
-        failures = self._flight.failures
+    def _report_failures(self) -> None:
+        """Raise the first failure, or call `on_failure` with each."""
+        failures = self._frames.failures
         while failures:
             if self._on_failure is None or isinstance(failures[0].__cause__, ClientClosedError):
                 raise failures.popleft()  # without a name: its traceback refers to this frame
@@ -225,19 +225,19 @@ class Many:
 
     async def stop(self, error: BaseException | None = None) -> None:
         """Send nothing any more, and wait until what is in flight has ended. In the trio thread."""
-        self._flight.stop()
-        await self._flight.wait_ended()
-        self._flight.failures.clear()  # nobody hears of them any more, and tracebacks in them refer to the flight
+        self._frames.stop()
+        await self._frames.wait_ended()
+        self._frames.failures.clear()  # nobody asks for them any more, and their tracebacks refer to the frames
         if isinstance(error, SendManyError):
-            error.sent = self._flight.sent
+            error.sent = self._frames.sent
 
     def abort(self) -> None:
         """Give up what is still in flight. In the trio thread."""
-        self._flight.abort()
+        self._frames.abort()
 
 
 def _sharding_key(message: object) -> str | None:
-    """That of a message; what is none has none, and is refused when it is sent."""
+    """The sharding key of a message. An object that is no message has none; it is refused when it is sent."""
     key: object = message.properties.get(PropertyName.SHARDING_KEY) if is_sound(message) else None
     return key if isinstance(key, str) else None
 
@@ -261,12 +261,12 @@ def _gone(topic: str) -> RocketMQError:
 # --- on trio -------------------------------------------------------------------------------------------
 
 
-def call_now(function: Callable[[Frame], None], frame: Frame) -> None:
+def call_now(function: Callable[[MessageFrame], None], frame: MessageFrame) -> None:
     """For a caller that is in the trio thread itself."""
     function(frame)
 
 
-async def send_all(many: Many, messages: Iterable[Message] | AsyncIterable[Message]) -> SendManyResult:
+async def send_all(many: SendMany, messages: Iterable[Message] | AsyncIterable[Message]) -> SendManyResult:
     """Send them from a task of trio."""
     try:
         async with aclosing(chunks_async(messages, many)) as parts:
@@ -297,6 +297,6 @@ def _checked_callback(on_failure: Any) -> OnFailure | None:
     if on_failure is not None and not callable(on_failure):
         raise ConfigError(f"on_failure must be a function that takes a SendManyError, not {on_failure!r}")
     if iscoroutinefunction(on_failure):
-        raise ConfigError("on_failure must be a plain function: nobody would await what an async one gives")
+        raise ConfigError("on_failure must be a plain function: an async one would never be awaited")
     found: OnFailure | None = on_failure
     return found
