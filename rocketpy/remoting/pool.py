@@ -21,7 +21,7 @@ from rocketpy.errors import ClientClosedError, ConnectError, RequestTimeoutError
 from rocketpy.logs import counted, get_logger
 from rocketpy.remoting.backoff import FullJitter
 from rocketpy.remoting.connection import Connection
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits
 from rocketpy.remoting.request_meter import RequestMeter
 from rocketpy.remoting.timers import Timers
@@ -96,7 +96,7 @@ class ConnectionPool:
         on_open: Callable[[Connection], object] | None = None,
     ) -> None:
         self.network = network
-        self.handler = handler or Dispatcher({})
+        self.handler = handler or RequestDispatcher({})
         self.hooks = tuple(hooks)
         self.connect_timeout = connect_timeout
         self.serialize_type = serialize_type

@@ -428,7 +428,7 @@ _TABLE: dict[RequestCode, Processor] = {
 
 
 def processors(server: NameServer) -> dict[int, DispatchedProcessor]:
-    """The table bound to one server, as a Dispatcher wants it; generators are carried out in slices."""
+    """The table bound to one server, as a RequestDispatcher wants it; generators are carried out in slices."""
 
     def bind(function: Processor) -> DispatchedProcessor:
         bound = partial(function, server)

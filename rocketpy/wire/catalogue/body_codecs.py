@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["BodyCodec", "plain_codec"]
 
 
-class Declared(Protocol):
+class DeclaredBody(Protocol):
     """What every class of rocketpy.wire.bodies offers."""
 
     def encode(self) -> bytes:
@@ -44,7 +44,7 @@ class BodyCodec(NamedTuple):
     encode: Callable[[Any], bytes]
 
     @classmethod
-    def of(cls, declared: type[Declared]) -> BodyCodec:
+    def of(cls, declared: type[DeclaredBody]) -> BodyCodec:
         """A body that is one object of a declared class."""
         return cls(declared.decode, lambda value: bytes(value.encode()))
 

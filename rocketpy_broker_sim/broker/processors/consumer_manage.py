@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy.wire.bodies.groups import Connection as ConnectionInfo
-from rocketpy.wire.bodies.groups import ConsumerConnection
+from rocketpy.wire.bodies.groups import ClientConnection, ConsumerConnection
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.fields import HeaderFieldError
 from rocketpy.wire.headers.group import (
@@ -51,7 +50,7 @@ def get_consumer_connections(broker: PositionView, connection: Connection, reque
     )
     for client in list(group.clients.values()):
         address = client.channel.address
-        told = ConnectionInfo(
+        told = ClientConnection(
             client_id=client.client_id, client_addr=address, language=client.language, version=client.version
         )
         found.connection_set.append(told)
