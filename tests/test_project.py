@@ -15,7 +15,7 @@ from tests.rules import listed
 
 ROOT = Path(__file__).resolve().parent.parent
 FRAGMENTS = ROOT / "docs" / "newsfragments"
-TOP = (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
+TOP = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
 
 
 def pyproject() -> dict:
