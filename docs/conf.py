@@ -20,6 +20,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.doctest",
     "sphinx.ext.napoleon",
+    "comparison_table",
     "request_codes",
     "settings_tables",
     "short_names",
@@ -52,3 +53,9 @@ autodoc_typehints = "description"
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 doctest_test_doctest_blocks = "default"
+doctest_global_cleanup = """
+import logging
+logging.getLogger().handlers.clear()
+for name in [None, *(each for each in logging.root.manager.loggerDict if each.startswith("rocketpy"))]:
+    logging.getLogger(name).setLevel(logging.WARNING if name is None else logging.NOTSET)
+"""  # a page that configures the log leaves the next one as it was
