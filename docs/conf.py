@@ -24,10 +24,13 @@ extensions = [
     "request_codes",
     "settings_tables",
     "short_names",
+    "table_breaks",
 ]
 exclude_patterns = ["_build", "newsfragments"]
 html_theme = "furo"
 html_title = f"rocketpy {release}"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 
 nitpicky = True
 nitpick_ignore_regex = [

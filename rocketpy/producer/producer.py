@@ -149,7 +149,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
 
                     self._nursery.start_soon(Detector(self.client, self._core.fault, self.config).run)
                 self.client.register_producer(self.config.group, self)
-                stack.push_async_callback(self._say_goodbye)
+                stack.push_async_callback(self._unregister)
                 stack.push_async_exit(self._finish_sends)
                 if self.config.on_statistics is not None:
                     stack.push_async_callback(self._begin_reports(self._nursery))
@@ -195,7 +195,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
             self._core.close()
             self.client.requests.end(self)
 
-    async def _say_goodbye(self) -> None:
+    async def _unregister(self) -> None:
         with trio.move_on_after(self.config.close_timeout, shield=True):
             await self.client.unregister_producer(self.config.group)
 

@@ -81,7 +81,7 @@ def member(
     name: str | None = None,
     also: tuple[str, ...] = (),
 ) -> Any:
-    """A member with a default that is made anew, or with another name than its attribute's."""
+    """A member with a default that is made for each object, or with another name than its attribute's."""
     return _Specified(default if factory is None else attrs.Factory(factory), name, also)
 
 

@@ -195,7 +195,7 @@ class Registration:
         self._hearings.end_all()
 
     async def unregister(self) -> None:
-        """Stop to register and say goodbye to every name server; the caller sets the deadline."""
+        """Stop registering, and unregister from every name server; the caller sets the deadline."""
         self.stop()
         async with trio.open_nursery() as nursery:
             for link in self._links:

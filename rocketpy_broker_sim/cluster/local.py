@@ -143,7 +143,7 @@ class LocalCluster(Contents):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop everything: the brokers, and then the name servers that they say goodbye to."""
+        """Stop everything: the brokers, and then the name servers from which they unregister."""
         manager, self._manager = self._manager, None
         if manager is not None and self._pid == os.getpid():  # in a child all of it, the files too, is the parent's
             await manager.__aexit__(kind, error, traceback)
@@ -192,7 +192,7 @@ class LocalCluster(Contents):
     # --- one server ------------------------------------------------------------------------------------
 
     async def stop_broker(self, number: int) -> None:
-        """Stop a broker as its operator would: it says goodbye, answers what it took, and writes everything.
+        """Stop a broker as its operator would: it unregisters, answers what it has accepted, and writes everything.
 
         Raises:
             ConfigError: it does not run, or there is no such broker.

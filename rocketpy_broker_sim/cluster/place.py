@@ -22,7 +22,7 @@ class Place(Generic[T]):
 
     Args:
         name: what it is called in errors.
-        opening: opens the server, each time anew.
+        opening: opens the server; called at each start.
 
     Attributes:
         is_running: whether it has been started and not stopped; it may still be on its way to either.

@@ -1,7 +1,7 @@
 """Where a consumer group stands: what it still has to consume, and waiting until that is nothing.
 
-Groups say where they stand every few seconds only, and with every pull. So whoever waits has the held pulls of the
-group answered: its consumers pull again at once, and with that say what they have consumed.
+Groups say where they stand every few seconds only, and with every pull. So a wait has the held pulls of the group
+answered: its consumers pull again at once, and with that say what they have consumed.
 """
 
 from __future__ import annotations

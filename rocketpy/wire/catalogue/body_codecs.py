@@ -1,6 +1,6 @@
 """How a body is read and written when all that is known is its name in `rocketpy.wire.catalogue.exchanges`.
 
-For tools that take any frame apart: whoever knows its request calls the declared class itself. The words for bodies
+For tools that take any frame apart: code that knows the request calls the declared class itself. The words for bodies
 that are not one JSON object are "message" (the payload of one message, as it is), "batch" (items of
 SEND_BATCH_MESSAGE), "records" (stored messages), "properties" (key=value lines), "names" (a JSON array of text) and
 "text".

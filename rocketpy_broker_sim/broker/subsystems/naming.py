@@ -72,7 +72,7 @@ class Naming(Subsystem):
             registration = Registration(self._config, self._address(), self._topics, pool, self._name_servers)
             self.registration = registration
             await registration.serve(task_status=task_status)
-            await trio.sleep_forever()  # it has stopped, and says goodbye over the pool
+            await trio.sleep_forever()  # it has stopped, and unregisters over the pool
 
     async def leave(self) -> None:
         """Have the broker taken off by all name servers, so that clients go elsewhere."""

@@ -84,7 +84,7 @@ def _sized(layout: StoreLayout) -> MessageStoreConfig:
 
 
 def _refuse_other_sizes(layout: StoreLayout) -> None:
-    """Whoever trusts wrong sizes finds gaps and surplus everywhere, and would fill the one and cut off the other.
+    """With wrong sizes, a repair would find gaps and surplus everywhere, fill the gaps and cut off the surplus.
 
     Raises:
         ConfigError: The log was made with another file size than the settings say.

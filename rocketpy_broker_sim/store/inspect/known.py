@@ -1,4 +1,4 @@
-"""What a store vouches for: how far its log had reached the disk, and from where on the next start builds anew.
+"""What a store vouches for: how far its log had reached the disk, and from where on the next start builds again.
 
 The rules are those of `recovery`: they say which differences it mends and which damage it must not hide.
 """
