@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Unpack, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
@@ -18,6 +18,7 @@ from rocketpy.errors import ConfigError
 if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import PushConsumerConfig
+    from rocketpy.config.typed import PushConsumerSettings
     from rocketpy.consumer.pauses import Pausable
     from rocketpy.consumer.push_statistics import PushConsumerStatistics
     from rocketpy.consumer.status import PushConsumerStatus
@@ -44,7 +45,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         config: PushConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[PushConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         bridge = Bridge("consumer")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar, final
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig
+    from rocketpy.config.typed import LitePullConsumerSettings
     from rocketpy.consumer.lite import LitePullConsumerStatistics, LitePullConsumerStatus
     from rocketpy.consumer.lite.cache import Part
     from rocketpy.consumer.queue_watch import QueuesFunction
@@ -51,7 +52,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         config: LitePullConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[LitePullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         bridge = Bridge("consumer")

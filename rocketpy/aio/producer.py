@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakMethod
 
 from rocketpy.aio.bridge import Bridge
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
+    from rocketpy.config.typed import ProducerSettings
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.producer.outside import Terms
     from rocketpy.producer.statistics import ProducerStatistics
@@ -48,7 +49,7 @@ class Producer(Lifetime[TrioProducer]):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[ProducerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.aio")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Unpack, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
@@ -13,6 +13,7 @@ from rocketpy.consumer import PullConsumer as TrioConsumer
 if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import PullConsumerConfig
+    from rocketpy.config.typed import PullConsumerSettings
     from rocketpy.consumer.pull_figures import PullConsumerStatistics
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
@@ -35,7 +36,7 @@ class PullConsumer(Fetching[TrioConsumer]):
         config: PullConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[PullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.aio")

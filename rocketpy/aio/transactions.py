@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, Unpack, cast, final
 
 from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.producer import Producer
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig, TransactionProducerConfig
+    from rocketpy.config.typed import TransactionProducerSettings
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.producer.local_half import Checker, Executor
@@ -45,11 +46,10 @@ class TransactionProducer(Producer):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[TransactionProducerSettings],
     ) -> None:
-        super().__init__(
-            group, config=config, client=client, network=network, checker=checker, executor=executor, **fields
-        )
+        more: dict[str, Any] = {"checker": checker, "executor": executor, **fields}  # for `_make_inner`
+        super().__init__(group, config=config, client=client, network=network, **more)
 
     def _make_inner(self, group: str | None, bridge: Bridge, **arguments: Any) -> TrioProducer:
         return TrioProducer(group, async_caller=LoopCaller(bridge), **arguments)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, Unpack
 
 import trio
 
@@ -39,6 +39,7 @@ from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.services import heard, in_service, open_services, ticks
 
 if TYPE_CHECKING:
+    from rocketpy.config.typed import ClientSettings
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.network import Network
@@ -54,6 +55,12 @@ class Flushed(Protocol):
     async def flush(self) -> None:
         """Send it, and wait until that has ended."""
         ...
+
+
+def _network_of(given: Network | None) -> Network:
+    if given is not None and not callable(getattr(given, "local_ip", None)):
+        raise ConfigError(f"network must be a Network, such as TcpNetwork(), not {given!r:.100}")
+    return TcpNetwork() if given is None else given
 
 
 class MQClientInstance(AsyncReopenable):
@@ -81,13 +88,11 @@ class MQClientInstance(AsyncReopenable):
         *,
         network: Network | None = None,
         hooks: Sequence[RequestHook] = (),
-        **fields: Any,
+        **fields: Unpack[ClientSettings],
     ) -> None:
         self._made_with = {"config": config, "network": network, "hooks": hooks, **fields}
         self.config = ClientConfig.of(config, **fields)
-        if network is not None and not callable(getattr(network, "local_ip", None)):
-            raise ConfigError(f"network must be a Network, such as TcpNetwork(), not {network!r:.100}")
-        self.network: Network = network if network is not None else TcpNetwork()
+        self.network = _network_of(network)
         self.client_id = new_client_id(self.config, self.network.local_ip())
         self.roles = RoleTable()
         self.callbacks = Callbacks()

@@ -45,10 +45,14 @@ def _texts(value: object) -> list[str]:
     return texts
 
 
-def _address_map(value: object) -> dict[str, str]:
+def _maps_texts(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(each, str) for pair in value.items() for each in pair)
+
+
+def _address_map(value: Mapping[str, str] | None) -> dict[str, str]:
     if value is None:
         return {}
-    if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+    if not _maps_texts(value):
         example = {"10.0.0.5:10911": "localhost:10911"}
         raise ConfigError(f"address_map must be a dict such as {example}, not {value!r:.100}")
     return dict(value)
@@ -176,8 +180,9 @@ class ClientConfig:
         if config is not None and not isinstance(config, ClientConfig):
             raise ConfigError(f"config must be a config such as {cls.__name__}, not {config!r:.100}")
         known = check_names(cls, fields)
-        if fields.get("namesrv", ()) is None:
-            del fields["namesrv"]  # an option that was not given, as from a command line
+        for name in ("namesrv", "group"):  # not given, as from a command line, or from `config`
+            if fields.get(name, ()) is None:
+                del fields[name]
         base = {} if config is None else attrs.asdict(config, recurse=False)
         values = {name: value for name, value in base.items() if name in known} | fields
         if missing := {field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING} - set(values):

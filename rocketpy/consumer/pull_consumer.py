@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Unpack, final
 
 import trio
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from rocketpy.client.roles import Driven
+    from rocketpy.config.typed import PullConsumerSettings
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
 
@@ -81,14 +82,12 @@ class PullConsumer(Fetching):
         client: MQClientInstance | None = None,
         network: Network | None = None,
         async_caller: AsyncCaller = call_in_this_loop,
-        **fields: Any,
+        **fields: Unpack[PullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         self._made_with["async_caller"] = self._async_caller = async_caller
-        if group is not None:
-            fields["group"] = group
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
-        self.config = PullConsumerConfig.of(base, **fields)
+        self.config = PullConsumerConfig.of(base, group=group, **fields)
         super().__init__(f"pull consumer {self.config.group}", self.config, client, network)
         self._crash: ServiceCrashedError | None = None
         self._driven: DrivenPull | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Unpack, final
 
 import trio
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from rocketpy.client.roles import Driven
+    from rocketpy.config.typed import PushConsumerSettings
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
 
@@ -76,14 +77,12 @@ class PushConsumer(Sharing[RunningConsumer]):
         plain_runner: RunnerMaker = runner_for_plain_listeners,
         async_runner: RunnerMaker = TaskRunner,
         async_caller: AsyncCaller = call_in_this_loop,
-        **fields: Any,
+        **fields: Unpack[PushConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         self._made_with |= {"plain_runner": plain_runner, "async_runner": async_runner, "async_caller": async_caller}
-        if group is not None:
-            fields["group"] = group
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
-        self.config = PushConsumerConfig.of(base, **fields)
+        self.config = PushConsumerConfig.of(base, group=group, **fields)
         super().__init__(self.config, client, network)
         self._runners = (plain_runner, async_runner)
         self._async_caller = async_caller

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import trio
 
@@ -34,6 +34,7 @@ from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
     from rocketpy.client.selection import QueueSelector
+    from rocketpy.config.typed import ProducerSettings
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.local_half import AsyncCaller
     from rocketpy.remoting.network import Network
@@ -71,14 +72,13 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         client: MQClientInstance | None = None,
         network: Network | None = None,
         async_caller: AsyncCaller | None = None,
-        **fields: Any,
+        **fields: Unpack[ProducerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         self._made_with["async_caller"] = self._async_caller = async_caller
-        if group is not None:
-            fields["group"] = group
         check_shared(client, network)
-        self.config = self._settings.of(config if config is not None or client is None else client.config, **fields)
+        base = config if config is not None or client is None else client.config
+        self.config = self._settings.of(base, group=group, **fields)
         self._owns_client = client is None
         self._network = network
         self.client = self._new_client() if client is None else client

@@ -6,7 +6,7 @@ Plays the part of TransactionMQProducer, and of sendMessageInTransaction in Defa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack, final
 
 from rocketpy.client.sound import explaining
 from rocketpy.client.transactions import EndFrames, end_command, end_of, half_of
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rocketpy.client.selection import QueueSelector
     from rocketpy.client.sending import RequestConnection
     from rocketpy.config import ProducerConfig
+    from rocketpy.config.typed import TransactionProducerSettings
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.producer.local_half import AsyncCaller, Checker, Executor, Outcome
@@ -106,9 +107,10 @@ class TransactionProducer(Producer):
         client: MQClientInstance | None = None,
         network: Network | None = None,
         async_caller: AsyncCaller | None = None,
-        **fields: Any,
+        **fields: Unpack[TransactionProducerSettings],
     ) -> None:
-        super().__init__(group, config=config, client=client, network=network, async_caller=async_caller, **fields)
+        settings: dict[str, Any] = {**fields}  # more than those of a producer
+        super().__init__(group, config=config, client=client, network=network, async_caller=async_caller, **settings)
         self._made_with |= {"checker": checker, "executor": executor}
         self.checker = checked_function("checker", checker, 1)
         self.executor = None if executor is None else checked_function(EXECUTOR, executor, 2)

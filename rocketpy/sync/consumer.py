@@ -6,7 +6,7 @@ What does not wait for brokers does not wait for the background thread either: i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Unpack, final
 
 from rocketpy.client.homes import home_of
 from rocketpy.client.sharing import trio_client_of
@@ -19,6 +19,7 @@ from rocketpy.sync.signals import Signals
 
 if TYPE_CHECKING:
     from rocketpy.config import PushConsumerConfig
+    from rocketpy.config.typed import PushConsumerSettings
     from rocketpy.consumer.pauses import Pausable
     from rocketpy.consumer.push_statistics import PushConsumerStatistics
     from rocketpy.consumer.status import PushConsumerStatus
@@ -44,7 +45,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         config: PushConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[PushConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         inner = TrioConsumer(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, final
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack, final
 
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rocketpy.config import LitePullConsumerConfig
+    from rocketpy.config.typed import LitePullConsumerSettings
     from rocketpy.consumer.lite import LitePullConsumerStatistics, LitePullConsumerStatus
     from rocketpy.consumer.lite.cache import Part
     from rocketpy.consumer.queue_watch import QueuesFunction
@@ -50,7 +51,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         config: LitePullConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[LitePullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakMethod
 
 from rocketpy.client.lifecycle import forks
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
+    from rocketpy.config.typed import ProducerSettings
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.portal import Opened, Portal
     from rocketpy.producer.outside import Terms
@@ -57,7 +58,7 @@ class Producer(Lifetime[TrioProducer]):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[ProducerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")

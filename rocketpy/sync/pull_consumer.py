@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Unpack, final
 
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PullConsumer as TrioConsumer
@@ -11,6 +11,7 @@ from rocketpy.sync.fetching import Fetching
 
 if TYPE_CHECKING:
     from rocketpy.config import PullConsumerConfig
+    from rocketpy.config.typed import PullConsumerSettings
     from rocketpy.consumer.pull_figures import PullConsumerStatistics
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
@@ -34,7 +35,7 @@ class PullConsumer(Fetching[TrioConsumer]):
         config: PullConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[PullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")

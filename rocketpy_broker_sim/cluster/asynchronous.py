@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 import trio
 
@@ -25,6 +25,7 @@ from rocketpy_broker_sim.cluster.contents import TIMEOUT
 if TYPE_CHECKING:
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy_broker_sim.broker.tables.locks import HeldLock
+    from rocketpy_broker_sim.cluster.typed import ClusterSettings
 
 __all__ = ["AsyncioLocalCluster"]
 
@@ -121,7 +122,7 @@ class AsyncioLocalCluster:
         *,
         data: str | Path | None = None,
         insecure: bool = False,
-        **settings: Any,
+        **settings: Unpack[ClusterSettings],
     ) -> None:
         self.blocking = BlockingLocalCluster(brokers, name_servers, data=data, insecure=insecure, **settings)
         self._cluster = self.blocking.trio_cluster

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from rocketpy.errors import ConfigError
 from rocketpy.portal import Opened, portal
@@ -19,6 +19,7 @@ from rocketpy_broker_sim.cluster.local import LocalCluster
 if TYPE_CHECKING:
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy_broker_sim.broker.tables.locks import HeldLock
+    from rocketpy_broker_sim.cluster.typed import ClusterSettings
 
 __all__ = ["BlockingLocalCluster"]
 
@@ -56,7 +57,7 @@ class BlockingLocalCluster:
         *,
         data: str | Path | None = None,
         insecure: bool = False,
-        **settings: Any,
+        **settings: Unpack[ClusterSettings],
     ) -> None:
         if "network" in settings:
             raise ConfigError("network: the blocking cluster speaks TCP; LocalCluster can keep its bytes in memory")

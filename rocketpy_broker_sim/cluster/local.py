@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack
 
 import trio
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.broker import Broker
     from rocketpy_broker_sim.broker.registration import Registration
+    from rocketpy_broker_sim.cluster.typed import ClusterSettings
     from rocketpy_broker_sim.namesrv import NameServer
 
 __all__ = ["LocalCluster"]
@@ -76,7 +77,7 @@ class LocalCluster(Contents):
         data: str | Path | None = None,
         network: Literal["tcp", "memory"] | Network = "tcp",
         insecure: bool = False,
-        **settings: Any,
+        **settings: Unpack[ClusterSettings],
     ) -> None:
         check_number("brokers", brokers)
         check_number("name_servers", name_servers)

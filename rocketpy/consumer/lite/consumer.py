@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Self, Unpack, final
 
 import trio
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
 
     from rocketpy.client.roles import Driven
+    from rocketpy.config.typed import LitePullConsumerSettings
     from rocketpy.consumer.lite.cache import Part
     from rocketpy.consumer.pull import QueuePuller
     from rocketpy.remoting.network import Network
@@ -90,14 +91,12 @@ class LitePullConsumer(Positions):
         client: MQClientInstance | None = None,
         network: Network | None = None,
         async_caller: AsyncCaller = call_in_this_loop,
-        **fields: Any,
+        **fields: Unpack[LitePullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         self._made_with["async_caller"] = async_caller
-        if group is not None:
-            fields["group"] = group
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
-        self.config = LitePullConsumerConfig.of(base, **fields)
+        self.config = LitePullConsumerConfig.of(base, group=group, **fields)
         super().__init__(self.config, client, network)
         self._selection = Selection(self._subscriptions_changed)
         self._watch = QueueWatch()

@@ -1,0 +1,178 @@
+"""The settings of each class as keywords, for type checkers and editors: ``**fields: Unpack[ProducerSettings]``.
+
+One `TypedDict` for each config class, with the types that its converters accept. `group` is not among the keys, because
+every constructor that has a group names it itself. Nothing imports this at run time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypedDict
+
+from rocketpy.config.latency import LatencyTable
+from rocketpy.message import MessageQueue
+from rocketpy.serialization.serializer import Serializer
+from rocketpy.wire.codes import SerializeType
+from rocketpy.wire.compression import CompressionType
+from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
+
+__all__ = [
+    "ClientSettings",
+    "LitePullConsumerSettings",
+    "ObservedSettings",
+    "ProducerSettings",
+    "PullConsumerSettings",
+    "PushConsumerSettings",
+    "SharingSettings",
+    "TracedSettings",
+    "TransactionProducerSettings",
+]
+
+
+class ClientSettings(TypedDict, total=False):
+    """The settings of `ClientConfig`."""
+
+    namesrv: str | Iterable[str] | None
+    client_ip: str | None
+    instance_name: str | None
+    unit_name: str | None
+    unit_mode: bool
+    address_map: Mapping[str, str] | None
+    serialize_type: SerializeType | str
+    access_key: str | None
+    secret_key: str | None
+    security_token: str | None
+    poll_name_server_interval: float
+    heartbeat_broker_interval: float
+    persist_consumer_offset_interval: float
+    connect_timeout: float
+    request_timeout: float
+    idle_timeout: float
+    close_timeout: float
+
+
+class ObservedSettings(ClientSettings, total=False):
+    """The settings of `ObservedConfig`."""
+
+    on_statistics: Callable[..., Any] | None
+    statistics_interval: float
+
+
+class TracedSettings(ObservedSettings, total=False):
+    """The settings of `TracedConfig`."""
+
+    enable_msg_trace: bool
+    trace_topic: str
+    trace_msg_batch_num: int
+
+
+class ProducerSettings(TracedSettings, total=False):
+    """The settings of `ProducerConfig`."""
+
+    send_timeout: float
+    send_msg_max_timeout_per_request: float | None
+    exit_timeout: float | None
+    retry_times_when_send_failed: int
+    retry_times_when_send_async_failed: int
+    retry_another_broker_when_not_store_ok: bool
+    retry_response_codes: Iterable[int]
+    compress_body_over: int
+    compress_type: CompressionType | str
+    compress_level: int
+    max_message_size: int
+    serializer: str | Serializer
+    default_topic_queue_nums: int
+    create_topic_key: str
+    back_pressure_for_async_send_num: int
+    back_pressure_for_async_send_size: int
+    linger: float | None
+    batch_max_bytes: int
+    total_batch_max_bytes: int
+    send_latency_enable: bool
+    latency_table: LatencyTable | str
+    start_detector_enable: bool
+    detect_interval: float
+    detect_timeout: float
+    check_forbidden: Callable[..., object] | None
+    before_send: Callable[..., object] | None
+    after_send: Callable[..., object] | None
+
+
+class TransactionProducerSettings(ProducerSettings, total=False):
+    """The settings of `TransactionProducerConfig`."""
+
+    topics: Iterable[str]
+    check_thread_pool_max_size: int
+    check_request_hold_max: int
+
+
+class SharingSettings(TracedSettings, total=False):
+    """The settings of `SharingConfig`."""
+
+    serializers: Serializer | Iterable[Serializer]
+    message_model: MessageModel | str
+    consume_from_where: ConsumeFromWhere | str
+    consume_timestamp: str | None
+    allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]]
+    offset_store: Any
+    local_offset_store_dir: str | os.PathLike[str] | None
+    on_assigned: Callable[..., Any] | None
+    on_revoked: Callable[..., Any] | None
+    rebalance_hook_timeout: float
+    rebalance_interval: float
+    pull_time_delay_when_exception: float
+    start_timeout: float
+
+
+class PushConsumerSettings(SharingSettings, total=False):
+    """The settings of `PushConsumerConfig`."""
+
+    lock_interval: float
+    lock_max_live_time: float
+    consume_thread_max: int
+    consume_message_batch_max_size: int
+    dedupe: str | None
+    dedupe_size: int
+    before_consume: Callable[..., Any] | None
+    after_consume: Callable[..., Any] | None
+    consume_timeout: float
+    orderly: bool
+    auto_commit: bool
+    suspend_current_queue_time: float
+    consume_concurrently_max_span: int
+    pull_threshold_for_queue: int
+    pull_threshold_size_for_queue: int
+    pull_threshold_for_topic: int
+    pull_threshold_size_for_topic: int
+    pull_batch_size: int
+    pull_interval: float
+    post_subscription_when_pull: bool
+    broker_suspend_max_time: float
+    consumer_timeout_when_suspend: float
+    max_reconsume_times: int
+    await_termination: float
+
+
+class LitePullConsumerSettings(SharingSettings, total=False):
+    """The settings of `LitePullConsumerConfig`."""
+
+    auto_commit: bool
+    auto_commit_interval: float
+    poll_timeout: float
+    pull_batch_size: int
+    pull_threshold_for_all: int
+    pull_threshold_for_queue: int
+    pull_threshold_size_for_queue: int
+    consume_max_span: int
+    broker_suspend_max_time: float
+    consumer_timeout_when_suspend: float
+
+
+class PullConsumerSettings(ObservedSettings, total=False):
+    """The settings of `PullConsumerConfig`."""
+
+    serializers: Serializer | Iterable[Serializer]
+    broker_suspend_max_time: float
+    consumer_timeout_when_suspend: float
+    consumer_pull_timeout: float
