@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import attrs
 
+from rocketpy.durations import duration, shown
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageExt, MessageQueue
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
@@ -178,10 +179,14 @@ class RetryLater:
 class Suspend:
     """Returned by a listener of an orderly consumer: its queue pauses, then the same messages come again."""
 
-    seconds: float = attrs.field()
-    """0.01 to 30, as in Java."""
+    seconds: float = attrs.field(converter=duration)
+    """0.01 to 30, as in Java; or a timedelta."""
 
     @seconds.validator
     def _check(self, _: attrs.Attribute[float], value: object) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 <= value <= 30:
-            raise ConfigError(f"a queue may be suspended for 0.01 to 30 seconds, not {value!r:.100}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(
+                f"the time for which a queue is suspended must be seconds or a timedelta, not {value!r:.100}"
+            )
+        if not 0.01 <= value <= 30:
+            raise ConfigError(f"a queue may be suspended for 0.01 to 30 seconds, not {shown(value)}")

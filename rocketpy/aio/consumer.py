@@ -16,6 +16,8 @@ from rocketpy.consumer import PushConsumer as TrioConsumer
 from rocketpy.errors import ConfigError
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import PushConsumerConfig
     from rocketpy.config.typed import PushConsumerSettings
@@ -134,7 +136,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         self._check_home()
         self._inner.set_consume_thread_max(most)
 
-    async def commit(self, timeout: float | None = None) -> None:
+    async def commit(self, timeout: float | timedelta | None = None) -> None:
         """Commit what is consumed so far, and wait until the brokers confirm it. See `rocketpy.PushConsumer.commit`.
 
         Raises:
@@ -146,7 +148,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         self._inner.check_may_commit()
         await self._call(self._inner.commit, timeout)
 
-    async def lag(self, timeout: float | None = None) -> dict[MessageQueue, int]:
+    async def lag(self, timeout: float | timedelta | None = None) -> dict[MessageQueue, int]:
         """For each queue of this consumer, how many messages are not consumed yet. See `rocketpy.PushConsumer.lag`.
 
         Raises:
@@ -165,7 +167,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         """The queues of the subscribed topics that this consumer has now."""
         return self._inner.assignment
 
-    async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def wait_assigned(self, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. See `rocketpy.PushConsumer.wait_assigned`.
 
         Raises:

@@ -19,7 +19,7 @@ from rocketpy.logs import get_logger
 from rocketpy.message import MessageExt
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig
@@ -135,7 +135,9 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     # --- messages -------------------------------------------------------------------------------------
 
-    async def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
+    async def poll(
+        self, max_messages: int | None = None, *, timeout: float | timedelta | None = None
+    ) -> list[MessageExt]:
         """Return the next messages, as soon as there are any. See `rocketpy.LitePullConsumer.poll`.
 
         Raises:
@@ -211,7 +213,9 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     # --- commits --------------------------------------------------------------------------------------
 
-    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
+    async def commit(
+        self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | timedelta | None = None
+    ) -> None:
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
@@ -354,7 +358,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """The queues that this consumer has now."""
         return self._inner.assignment
 
-    async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def wait_assigned(self, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. See `rocketpy.LitePullConsumer.wait_assigned`.
 
         Raises:

@@ -11,6 +11,8 @@ from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PullConsumer as TrioConsumer
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import PullConsumerConfig
     from rocketpy.config.typed import PullConsumerSettings
@@ -64,7 +66,7 @@ class PullConsumer(Fetching[TrioConsumer]):
         max_messages: int = 32,
         tags: str | None = None,
         sql: str | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> PullResult:
         """Get the messages of a queue from an offset on, without waiting for any. See `rocketpy.PullConsumer.pull`.
 

@@ -13,6 +13,8 @@ from rocketpy.producer.local_half import EXECUTOR, NOT_OK, in_thread, is_async, 
 from rocketpy.results import SendStatus
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.aio.bridge import Bridge
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.client.selection import QueueSelector
@@ -80,7 +82,7 @@ class TransactionProducer(Producer):
         *,
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> TransactionSendResult:
         """Send a message that consumers get only if a local transaction commits.
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from rocketpy.durations import shown
 from rocketpy.errors import ConfigError
 from rocketpy.serialization.content_types import content_type_of
 from rocketpy.serialization.named import serializer
@@ -58,11 +59,12 @@ def number(name: str, value: object, kinds: tuple[type, ...]) -> None:
 def seconds(low: float, high: float) -> Check:
     """Seconds within bounds. The error points out that values are not milliseconds, as in Java."""
 
-    def check(_: object, field: attrs.Attribute[Any], value: float) -> None:
-        number(field.name, value, (int, float))
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f"{field.name} must be seconds or a timedelta, not {value!r:.100}")
         if not low <= value <= high:
             hint = "; it counts in seconds, not in milliseconds" if value > high else ""
-            raise ConfigError(f"{field.name} must be between {low:g} and {high:g} seconds, not {value!r:.100}{hint}")
+            raise ConfigError(f"{field.name} must be between {low:g} and {high:g} seconds, not {shown(value)}{hint}")
 
     return check
 

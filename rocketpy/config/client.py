@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import attrs
 
 from rocketpy.config.checks import flag, no_separator, seconds
+from rocketpy.durations import duration
 from rocketpy.errors import ConfigError
 from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.hosts import format_address, parse_address
@@ -133,30 +134,50 @@ class ClientConfig:
     )
     """The token that belongs to a temporary access key; it is sent with every request."""
     poll_name_server_interval: float = attrs.field(
-        default=30.0, validator=seconds(0.01, 3600), metadata={"java": "pollNameServerInterval", "scale": 1000}
+        default=30.0,
+        converter=duration,
+        validator=seconds(0.01, 3600),
+        metadata={"java": "pollNameServerInterval", "scale": 1000},
     )
     """Seconds between two refreshes of the routes of the topics in use."""
     heartbeat_broker_interval: float = attrs.field(
-        default=30.0, validator=seconds(0.01, 110), metadata={"java": "heartbeatBrokerInterval", "scale": 1000}
+        default=30.0,
+        converter=duration,
+        validator=seconds(0.01, 110),
+        metadata={"java": "heartbeatBrokerInterval", "scale": 1000},
     )
     """Seconds between heartbeats. A broker forgets a client that was silent for 120 s."""
     persist_consumer_offset_interval: float = attrs.field(
-        default=5.0, validator=seconds(0.01, 3600), metadata={"java": "persistConsumerOffsetInterval", "scale": 1000}
+        default=5.0,
+        converter=duration,
+        validator=seconds(0.01, 3600),
+        metadata={"java": "persistConsumerOffsetInterval", "scale": 1000},
     )
     """Seconds between two commits of consumed offsets."""
     connect_timeout: float = attrs.field(
-        default=3.0, validator=seconds(0.001, 600), metadata={"java": "connectTimeoutMillis", "scale": 1000}
+        default=3.0,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "connectTimeoutMillis", "scale": 1000},
     )
     """Seconds that opening a connection may take."""
     request_timeout: float = attrs.field(
-        default=3.0, validator=seconds(0.001, 600), metadata={"java": "mqClientApiTimeout", "scale": 1000}
+        default=3.0,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "mqClientApiTimeout", "scale": 1000},
     )
     """Seconds that a request of the client's own may take: routes, heartbeats, offsets."""
     idle_timeout: float = attrs.field(
-        default=120.0, validator=seconds(1, 3600), metadata={"java": "clientChannelMaxIdleTimeSeconds"}
+        default=120.0,
+        converter=duration,
+        validator=seconds(1, 3600),
+        metadata={"java": "clientChannelMaxIdleTimeSeconds"},
     )
     """Seconds after which an unused connection is closed."""
-    close_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 600), metadata={"java": None})
+    close_timeout: float = attrs.field(
+        default=3.0, converter=duration, validator=seconds(0.001, 600), metadata={"java": None}
+    )
     """Seconds that leaving the groups at the brokers may take when a client closes."""
 
     @property

@@ -18,6 +18,7 @@ from rocketpy.config.checks import (
 )
 from rocketpy.config.latency import LatencyTable, latency_table_of
 from rocketpy.config.tracing import TracedConfig
+from rocketpy.durations import duration, duration_or_none, shown
 from rocketpy.errors import ConfigError
 from rocketpy.serialization.serializer import Serializer
 from rocketpy.wire.codes import ResponseCode
@@ -72,7 +73,7 @@ def _linger(config: ProducerConfig, field: attrs.Attribute[float | None], value:
     seconds(0.001, 30)(config, field, value)
     if value >= config.send_timeout:
         raise ConfigError(
-            f"linger must be less than send_timeout ({config.send_timeout:g} s), not {value!r}: give seconds; "
+            f"linger must be less than send_timeout ({config.send_timeout:g} s), not {shown(value)}: give seconds; "
             "10 milliseconds are 0.01"
         )
 
@@ -84,18 +85,25 @@ class ProducerConfig(TracedConfig):
     group: str = attrs.field(validator=group_name, metadata={"java": "producerGroup"})
     """Name of the producer group, which all producers of one application share."""
     send_timeout: float = attrs.field(
-        default=3.0, validator=seconds(0.001, 600), metadata={"java": "sendMsgTimeout", "scale": 1000}
+        default=3.0,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "sendMsgTimeout", "scale": 1000},
     )
     """Seconds that a send may take, including its retries."""
     send_msg_max_timeout_per_request: float | None = attrs.field(
         default=None,
+        converter=duration_or_none,
         validator=attrs.validators.optional(seconds(0.001, 600)),
         metadata={"java": "sendMsgMaxTimeoutPerRequest", "scale": 1000},
     )
     """Seconds that one try of a send may take. When None, a try that another broker could follow takes half of the time
     that is left, any other all of it."""
     exit_timeout: float | None = attrs.field(
-        default=None, validator=attrs.validators.optional(seconds(0.0, 600)), metadata={"java": None}
+        default=None,
+        converter=duration_or_none,
+        validator=attrs.validators.optional(seconds(0.0, 600)),
+        metadata={"java": None},
     )
     """Seconds that the producer waits for the messages of `send_soon` when the process ends without closing it, or when
     an exception ends its block; `send_timeout` when None."""
@@ -148,7 +156,7 @@ class ProducerConfig(TracedConfig):
     )
     """The bytes in flight at which `send_soon` waits."""
     linger: float | None = attrs.field(
-        default=None, validator=_linger, metadata={"java": "batchMaxDelayMs", "scale": 1000}
+        default=None, converter=duration_or_none, validator=_linger, metadata={"java": "batchMaxDelayMs", "scale": 1000}
     )
     """Seconds that a message may wait for others to join its batch, less than `send_timeout`; 0.01 is a good value.
     When None, each message is sent by itself."""
@@ -172,11 +180,17 @@ class ProducerConfig(TracedConfig):
     """Whether the producer keeps trying to reach brokers that could not be reached, and uses them again as soon as they
     answer. Used only with `send_latency_enable`."""
     detect_interval: float = attrs.field(
-        default=2.0, validator=seconds(0.01, 600), metadata={"java": "detectInterval", "scale": 1000}
+        default=2.0,
+        converter=duration,
+        validator=seconds(0.01, 600),
+        metadata={"java": "detectInterval", "scale": 1000},
     )
     """Seconds between two attempts of the detector to reach a broker."""
     detect_timeout: float = attrs.field(
-        default=0.2, validator=seconds(0.001, 600), metadata={"java": "detectTimeout", "scale": 1000}
+        default=0.2,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "detectTimeout", "scale": 1000},
     )
     """Seconds that one attempt of the detector may take."""
     check_forbidden: Callable[..., object] | None = attrs.field(

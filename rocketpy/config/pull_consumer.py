@@ -6,6 +6,7 @@ import attrs
 
 from rocketpy.config.checks import group_name, seconds
 from rocketpy.config.observed import ObservedConfig
+from rocketpy.durations import duration
 from rocketpy.errors import ConfigError
 from rocketpy.serialization.content_types import OwnSerializers, own_serializers
 
@@ -39,17 +40,24 @@ class PullConsumerConfig(ObservedConfig):
     group: str = attrs.field(validator=group_name, metadata={"java": "consumerGroup"})
     """Name under which offsets are kept."""
     broker_suspend_max_time: float = attrs.field(
-        default=20.0, validator=seconds(0.001, 600), metadata={"java": "brokerSuspendMaxTimeMillis", "scale": 1000}
+        default=20.0,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "brokerSuspendMaxTimeMillis", "scale": 1000},
     )
     """Seconds for which a broker may hold a `pull_block_if_not_found` that finds no message."""
     consumer_timeout_when_suspend: float = attrs.field(
         default=30.0,
+        converter=duration,
         validator=seconds(0.01, 600),
         metadata={"java": "consumerTimeoutMillisWhenSuspend", "scale": 1000},
     )
     """Seconds that `pull_block_if_not_found` waits for its answer; must be longer than `broker_suspend_max_time`."""
     consumer_pull_timeout: float = attrs.field(
-        default=10.0, validator=seconds(0.01, 600), metadata={"java": "consumerPullTimeoutMillis", "scale": 1000}
+        default=10.0,
+        converter=duration,
+        validator=seconds(0.01, 600),
+        metadata={"java": "consumerPullTimeoutMillis", "scale": 1000},
     )
     """Seconds that `pull` may take when it is called without a timeout."""
 

@@ -19,6 +19,7 @@ from rocketpy.config.checks import (
     seconds,
 )
 from rocketpy.config.tracing import TracedConfig
+from rocketpy.durations import duration
 from rocketpy.message import MessageQueue
 from rocketpy.serialization.content_types import OwnSerializers, own_serializers
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
@@ -87,18 +88,28 @@ class SharingConfig(TracedConfig):
     up as it closes: once for each time that `on_assigned` was called with them. Until it returns they still belong to
     this consumer, but are no longer pulled; only a lost lock or a reset calls it afterwards. Where messages are
     consumed in order, it is called once the listener is out of the queue, before the last commit and the unlocking."""
-    rebalance_hook_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 60), metadata={"java": None})
+    rebalance_hook_timeout: float = attrs.field(
+        default=3.0, converter=duration, validator=seconds(0.001, 60), metadata={"java": None}
+    )
     """Seconds that a call of `on_assigned` or `on_revoked` may take; after that, the consumer continues without waiting
     for it. While a consumer closes, it is at most half of `close_timeout`."""
     rebalance_interval: float = attrs.field(
-        default=20.0, validator=seconds(0.01, 3600), metadata={"java": "waitInterval", "scale": 1000}
+        default=20.0,
+        converter=duration,
+        validator=seconds(0.01, 3600),
+        metadata={"java": "waitInterval", "scale": 1000},
     )
     """Seconds between two regular rebalances; known changes lead to a rebalance at once."""
     pull_time_delay_when_exception: float = attrs.field(
-        default=3.0, validator=seconds(0.001, 600), metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000}
+        default=3.0,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000},
     )
     """Seconds to wait before a queue is pulled again after an error."""
-    start_timeout: float = attrs.field(default=5.0, validator=seconds(0.001, 600), metadata={"java": None})
+    start_timeout: float = attrs.field(
+        default=5.0, converter=duration, validator=seconds(0.001, 600), metadata={"java": None}
+    )
     """Seconds that starting may take. Queues of a broker that does not answer by then are taken once it does."""
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import Any, TypedDict
 
 from rocketpy.config.latency import LatencyTable
@@ -43,20 +44,20 @@ class ClientSettings(TypedDict, total=False):
     access_key: str | None
     secret_key: str | None
     security_token: str | None
-    poll_name_server_interval: float
-    heartbeat_broker_interval: float
-    persist_consumer_offset_interval: float
-    connect_timeout: float
-    request_timeout: float
-    idle_timeout: float
-    close_timeout: float
+    poll_name_server_interval: float | timedelta
+    heartbeat_broker_interval: float | timedelta
+    persist_consumer_offset_interval: float | timedelta
+    connect_timeout: float | timedelta
+    request_timeout: float | timedelta
+    idle_timeout: float | timedelta
+    close_timeout: float | timedelta
 
 
 class ObservedSettings(ClientSettings, total=False):
     """The settings of `ObservedConfig`."""
 
     on_statistics: Callable[..., Any] | None
-    statistics_interval: float
+    statistics_interval: float | timedelta
 
 
 class TracedSettings(ObservedSettings, total=False):
@@ -70,9 +71,9 @@ class TracedSettings(ObservedSettings, total=False):
 class ProducerSettings(TracedSettings, total=False):
     """The settings of `ProducerConfig`."""
 
-    send_timeout: float
-    send_msg_max_timeout_per_request: float | None
-    exit_timeout: float | None
+    send_timeout: float | timedelta
+    send_msg_max_timeout_per_request: float | timedelta | None
+    exit_timeout: float | timedelta | None
     retry_times_when_send_failed: int
     retry_times_when_send_async_failed: int
     retry_another_broker_when_not_store_ok: bool
@@ -86,14 +87,14 @@ class ProducerSettings(TracedSettings, total=False):
     create_topic_key: str
     back_pressure_for_async_send_num: int
     back_pressure_for_async_send_size: int
-    linger: float | None
+    linger: float | timedelta | None
     batch_max_bytes: int
     total_batch_max_bytes: int
     send_latency_enable: bool
     latency_table: LatencyTable | str
     start_detector_enable: bool
-    detect_interval: float
-    detect_timeout: float
+    detect_interval: float | timedelta
+    detect_timeout: float | timedelta
     check_forbidden: Callable[..., object] | None
     before_send: Callable[..., object] | None
     after_send: Callable[..., object] | None
@@ -119,60 +120,60 @@ class SharingSettings(TracedSettings, total=False):
     local_offset_store_dir: str | os.PathLike[str] | None
     on_assigned: Callable[..., Any] | None
     on_revoked: Callable[..., Any] | None
-    rebalance_hook_timeout: float
-    rebalance_interval: float
-    pull_time_delay_when_exception: float
-    start_timeout: float
+    rebalance_hook_timeout: float | timedelta
+    rebalance_interval: float | timedelta
+    pull_time_delay_when_exception: float | timedelta
+    start_timeout: float | timedelta
 
 
 class PushConsumerSettings(SharingSettings, total=False):
     """The settings of `PushConsumerConfig`."""
 
-    lock_interval: float
-    lock_max_live_time: float
+    lock_interval: float | timedelta
+    lock_max_live_time: float | timedelta
     consume_thread_max: int
     consume_message_batch_max_size: int
     dedupe: str | None
     dedupe_size: int
     before_consume: Callable[..., Any] | None
     after_consume: Callable[..., Any] | None
-    consume_timeout: float
+    consume_timeout: float | timedelta
     orderly: bool
     auto_commit: bool
-    suspend_current_queue_time: float
+    suspend_current_queue_time: float | timedelta
     consume_concurrently_max_span: int
     pull_threshold_for_queue: int
     pull_threshold_size_for_queue: int
     pull_threshold_for_topic: int
     pull_threshold_size_for_topic: int
     pull_batch_size: int
-    pull_interval: float
+    pull_interval: float | timedelta
     post_subscription_when_pull: bool
-    broker_suspend_max_time: float
-    consumer_timeout_when_suspend: float
+    broker_suspend_max_time: float | timedelta
+    consumer_timeout_when_suspend: float | timedelta
     max_reconsume_times: int
-    await_termination: float
+    await_termination: float | timedelta
 
 
 class LitePullConsumerSettings(SharingSettings, total=False):
     """The settings of `LitePullConsumerConfig`."""
 
     auto_commit: bool
-    auto_commit_interval: float
-    poll_timeout: float
+    auto_commit_interval: float | timedelta
+    poll_timeout: float | timedelta
     pull_batch_size: int
     pull_threshold_for_all: int
     pull_threshold_for_queue: int
     pull_threshold_size_for_queue: int
     consume_max_span: int
-    broker_suspend_max_time: float
-    consumer_timeout_when_suspend: float
+    broker_suspend_max_time: float | timedelta
+    consumer_timeout_when_suspend: float | timedelta
 
 
 class PullConsumerSettings(ObservedSettings, total=False):
     """The settings of `PullConsumerConfig`."""
 
     serializers: Serializer | Iterable[Serializer]
-    broker_suspend_max_time: float
-    consumer_timeout_when_suspend: float
-    consumer_pull_timeout: float
+    broker_suspend_max_time: float | timedelta
+    consumer_timeout_when_suspend: float | timedelta
+    consumer_pull_timeout: float | timedelta

@@ -42,6 +42,7 @@ from rocketpy.wire.sysflag import PullSysFlag
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
+    from datetime import timedelta
 
     from rocketpy.client.roles import Driven
     from rocketpy.config.typed import PullConsumerSettings
@@ -150,7 +151,7 @@ class PullConsumer(Fetching):
         max_messages: int = 32,
         tags: str | None = None,
         sql: str | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> PullResult:
         """Get the messages of a queue from an offset on, without waiting for any.
 

@@ -37,6 +37,7 @@ from rocketpy.wire.enums import ConsumeType
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
+    from datetime import timedelta
 
     from rocketpy.client.roles import Driven
     from rocketpy.config.typed import PushConsumerSettings
@@ -270,7 +271,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         running = self._check_running()
         running.in_loop(partial(running.consume.set_most, most))
 
-    async def commit(self, timeout: float | None = None) -> None:
+    async def commit(self, timeout: float | timedelta | None = None) -> None:
         """Commit what is consumed so far in all queues of this consumer, and wait until the brokers confirm it.
 
         You rarely need it: the consumer commits every `persist_consumer_offset_interval`, when queues go, and on
@@ -280,6 +281,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             timeout: seconds to wait; `request_timeout` when None.
 
         Raises:
+            ConfigError: the timeout cannot be used.
             RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
             ConfigError: the caller is `write` of its own `offset_store`.
             ClientClosedError: the consumer is not open.
@@ -291,7 +293,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             self._check_usable()
         running = self._check_running()
         self._lifecycle.check_loop()
-        limit = self.client.config.request_timeout if timeout is None else timeout
+        limit = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
         left = await running.commit(running.assignment.committable(), deadline=trio.current_time() + limit)
         if left:
             raise RequestTimeoutError(
@@ -300,7 +302,7 @@ class PushConsumer(Sharing[RunningConsumer]):
                 timeout=limit,
             )
 
-    async def lag(self, timeout: float | None = None) -> dict[MessageQueue, int]:
+    async def lag(self, timeout: float | timedelta | None = None) -> dict[MessageQueue, int]:
         """For each queue of this consumer, how many of its messages are not consumed yet, unwanted ones included.
 
         Queues of the retry topic are among them, as in `status().queues`.

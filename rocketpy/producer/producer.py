@@ -33,6 +33,8 @@ from rocketpy.services import open_services
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config.typed import ProducerSettings
     from rocketpy.message import Message, MessageQueue
@@ -216,7 +218,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send a message and wait until a broker has stored it.
 
@@ -283,7 +285,11 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         await send_oneway(self._core, outgoing, choice=choice, tries=tries, timeout=self.outside.seconds(None))
 
     async def send_batch(
-        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send several messages of one topic in one frame: all of them are stored, one after the other, or none.
 
@@ -314,7 +320,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         messages: Iterable[Message] | AsyncIterable[Message],
         *,
         batch_size: int = BATCH_SIZE,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         on_failure: OnFailure | None = None,
     ) -> SendManyResult:
         """Send any number of messages in frames, several at a time, and wait until brokers have stored all of them.
@@ -364,7 +370,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
 
     # --- topics ---------------------------------------------------------------------------------------
 
-    async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def queues(self, topic: str, *, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number.
 
         Raises:
@@ -376,7 +382,9 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         info = await self.client.routes.ensure(topic, timeout=self.outside.seconds(timeout))
         return info.queues
 
-    async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
+    async def create_topic(
+        self, topic: str, *, queues: int | None = None, timeout: float | timedelta | None = None
+    ) -> None:
         """Create a topic on every broker that creates topics (those of `create_topic_key`), or change its queues.
 
         Fewer queues than before are fewer to send to: all that a broker has can still be read, and their messages are

@@ -29,6 +29,8 @@ from rocketpy.producer.producer import Producer
 from rocketpy.results import SendStatus, TransactionSendResult
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.roles import TransactionQuestion
     from rocketpy.client.selection import QueueSelector
@@ -181,7 +183,7 @@ class TransactionProducer(Producer):
         *,
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> TransactionSendResult:
         """Send a message that consumers get only if a local transaction commits.
 

@@ -18,11 +18,14 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from rocketpy.client.lifecycle import forks
+from rocketpy.durations import duration_or_none
 from rocketpy.errors import ClientClosedError
 from rocketpy.logs import get_logger
 from rocketpy.portal.waiting import LOOK, wait
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.sync.unseen import Failure, Failures
 
 __all__ = ["Callbacks", "SendFuture", "Surroundings", "complete_all"]
@@ -249,7 +252,7 @@ class SendFuture(Future[T]):
         """Return whether the message is still on its way."""
         return not self.done()
 
-    def result(self, timeout: float | None = None) -> T:
+    def result(self, timeout: float | timedelta | None = None) -> T:
         """Return the result of the send, or the reply, after waiting up to `timeout` seconds for it.
 
         Raises:
@@ -261,19 +264,21 @@ class SendFuture(Future[T]):
         if self._state is _FINISHED and self._exception is None:
             return self._result  # type: ignore[return-value]  # no lock: it costs as much as the rest
         self._check_process()
-        self._before_wait(timeout)
+        seconds = duration_or_none(timeout)
+        self._before_wait(seconds)
         self._look()
         try:
-            return super().result(self._wait(timeout))
+            return super().result(self._wait(seconds))
         finally:
             del self  # the traceback of an error refers to this frame: leave no cycle
 
-    def exception(self, timeout: float | None = None) -> BaseException | None:
+    def exception(self, timeout: float | timedelta | None = None) -> BaseException | None:
         """Return why it failed, or None if it did not. Waits as `result` does."""
         self._check_process()
-        self._before_wait(timeout)
+        seconds = duration_or_none(timeout)
+        self._before_wait(seconds)
         self._look()
-        return super().exception(self._wait(timeout))
+        return super().exception(self._wait(seconds))
 
     def _wait(self, timeout: float | None) -> float | None:
         """Wait in short turns, so that signals are noticed. Returns what is left of the timeout for the last turn."""

@@ -18,7 +18,7 @@ from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.fetching import Fetching
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from rocketpy.config import LitePullConsumerConfig
     from rocketpy.config.typed import LitePullConsumerSettings
@@ -125,7 +125,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     # --- messages -------------------------------------------------------------------------------------
 
-    def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
+    def poll(self, max_messages: int | None = None, *, timeout: float | timedelta | None = None) -> list[MessageExt]:
         """Return the next messages, as soon as there are any. See `rocketpy.LitePullConsumer.poll`.
 
         Raises:
@@ -197,7 +197,9 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     # --- commits --------------------------------------------------------------------------------------
 
-    def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
+    def commit(
+        self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | timedelta | None = None
+    ) -> None:
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
@@ -325,7 +327,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """The queues that this consumer has now."""
         return self._inner.assignment
 
-    def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    def wait_assigned(self, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. See `rocketpy.LitePullConsumer.wait_assigned`.
 
         Raises:

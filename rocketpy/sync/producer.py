@@ -28,6 +28,7 @@ from rocketpy.sync.unseen import Failures
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from datetime import timedelta
 
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.publish_info import TopicPublishInfo
@@ -140,7 +141,7 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`.
 
@@ -169,7 +170,7 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> Future[SendResult]:
         """Send a message without waiting for the answer, and return a future for its result.
 
@@ -227,7 +228,7 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> MessageExt:
         """Send a message and wait for the reply of the consumer that gets it. See `rocketpy.Producer.request`.
 
@@ -246,7 +247,7 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> Future[MessageExt]:
         """Send a message without waiting for the reply, and return a future for it.
 
@@ -329,7 +330,11 @@ class Producer(Lifetime[TrioProducer]):
             self._portal.call(outside.send_oneway, outgoing, terms)
 
     def send_batch(
-        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
         self._check_process()
@@ -349,7 +354,7 @@ class Producer(Lifetime[TrioProducer]):
         messages: Iterable[Message],
         *,
         batch_size: int = BATCH_SIZE,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         on_failure: OnFailure | None = None,
     ) -> SendManyResult:
         """Send any number of messages in frames, and wait until all are stored. See `rocketpy.Producer.send_many`.
@@ -370,15 +375,15 @@ class Producer(Lifetime[TrioProducer]):
             raise
         return many.result()
 
-    def recall(self, topic: str, handle: str | None, *, timeout: float | None = None) -> str:
+    def recall(self, topic: str, handle: str | None, *, timeout: float | timedelta | None = None) -> str:
         """Recall a message that is not due yet. See `rocketpy.Producer.recall`."""
         return self._portal.call(self._inner.recall, topic, handle, timeout=timeout)
 
-    def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    def queues(self, topic: str, *, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number."""
         return self._portal.call(self._inner.queues, topic, timeout=timeout)
 
-    def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
+    def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | timedelta | None = None) -> None:
         """Create a topic on every broker that creates topics. See `rocketpy.Producer.create_topic`."""
         self._portal.call(self._inner.create_topic, topic, queues=queues, timeout=timeout)
 

@@ -10,6 +10,8 @@ from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.fetching import Fetching
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.config import PullConsumerConfig
     from rocketpy.config.typed import PullConsumerSettings
     from rocketpy.consumer.pull_figures import PullConsumerStatistics
@@ -61,7 +63,7 @@ class PullConsumer(Fetching[TrioConsumer]):
         max_messages: int = 32,
         tags: str | None = None,
         sql: str | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> PullResult:
         """Get the messages of a queue from an offset on, without waiting for any. See `rocketpy.PullConsumer.pull`.
 

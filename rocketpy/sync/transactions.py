@@ -12,6 +12,8 @@ from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.producer import Producer
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig, TransactionProducerConfig
     from rocketpy.config.typed import TransactionProducerSettings
@@ -78,7 +80,7 @@ class TransactionProducer(Producer):
         *,
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> TransactionSendResult:
         """Send a message that consumers get only if a local transaction commits.
 

@@ -17,6 +17,8 @@ from rocketpy_broker_sim.cluster.contents import TIMEOUT
 from rocketpy_broker_sim.cluster.local import LocalCluster
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy_broker_sim.broker.tables.locks import HeldLock
     from rocketpy_broker_sim.cluster.typed import ClusterSettings
@@ -161,7 +163,7 @@ class BlockingLocalCluster:
 
     # --- waiting ---------------------------------------------------------------------------------------
 
-    def wait_messages(self, topic: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    def wait_messages(self, topic: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT) -> list[MessageExt]:
         """Wait until a topic holds at least so many messages; returns all that it holds.
 
         Raises:
@@ -169,7 +171,9 @@ class BlockingLocalCluster:
         """
         return portal().call(self._cluster.wait_messages, topic, count, timeout=timeout)
 
-    def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    def wait_dead_letters(
+        self, group: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
+    ) -> list[MessageExt]:
         """Wait until a group has at least so many dead letters; returns them all.
 
         Raises:
@@ -177,7 +181,7 @@ class BlockingLocalCluster:
         """
         return portal().call(self._cluster.wait_dead_letters, group, count, timeout=timeout)
 
-    def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
+    def wait_consumed(self, group: str, topic: str, *, timeout: float | timedelta = TIMEOUT) -> None:
         """Wait until a group has consumed everything of a topic. See `LocalCluster.wait_consumed`.
 
         Raises:
@@ -191,7 +195,7 @@ class BlockingLocalCluster:
         """Let the next sends of producers be refused. See `LocalCluster.refuse_sends`."""
         _in_loop(self._cluster.refuse_sends, times, code=code, broker=broker)
 
-    def delay_sends(self, seconds: float, times: int = 1, *, broker: int | None = None) -> None:
+    def delay_sends(self, seconds: float | timedelta, times: int = 1, *, broker: int | None = None) -> None:
         """Let the next sends be carried out and answered that much later. See `LocalCluster.delay_sends`."""
         _in_loop(self._cluster.delay_sends, seconds, times, broker=broker)
 

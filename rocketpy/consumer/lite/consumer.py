@@ -36,6 +36,7 @@ from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
+    from datetime import timedelta
 
     from rocketpy.client.roles import Driven
     from rocketpy.config.typed import LitePullConsumerSettings
@@ -248,7 +249,9 @@ class LitePullConsumer(Positions):
 
     # --- messages -------------------------------------------------------------------------------------
 
-    async def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
+    async def poll(
+        self, max_messages: int | None = None, *, timeout: float | timedelta | None = None
+    ) -> list[MessageExt]:
         """Return the next messages, as soon as there are any, or an empty list if none arrive in time.
 
         Cancelling it loses nothing: the messages go to the next poll.
@@ -265,7 +268,7 @@ class LitePullConsumer(Positions):
         """
         return [message for part in await self.lend(max_messages, timeout) for message in part.messages]
 
-    async def lend(self, max_messages: int | None, timeout: float | None) -> list[Part]:
+    async def lend(self, max_messages: int | None, timeout: float | timedelta | None) -> list[Part]:
         """What `poll` gives, in parts, for surfaces that may have to give some of it back. Raises what it raises."""
         most = self.config.pull_batch_size
         if max_messages is not None:
@@ -323,7 +326,9 @@ class LitePullConsumer(Positions):
 
     # --- commits --------------------------------------------------------------------------------------
 
-    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
+    async def commit(
+        self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | timedelta | None = None
+    ) -> None:
         """Commit, and wait until the brokers have confirmed it.
 
         This commits everything handed out so far, from all queues that this consumer has; once `ack` is used, only
