@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rocketpy.durations import shown
 from rocketpy.errors import ConfigError
+from rocketpy.moments import checked_moment
 from rocketpy.serialization.content_types import content_type_of
 from rocketpy.serialization.named import serializer
 from rocketpy.wire.names import check_group, check_topic
@@ -47,6 +48,8 @@ __all__ = [
 
 MIB = 1024 * 1024
 E = TypeVar("E", bound=enum.Enum)
+_FOURTEEN_DIGITS = 10**13
+"""As milliseconds since 1970, the year 2286; as yyyyMMddHHmmss, all years from 1000 on."""
 Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
@@ -184,10 +187,14 @@ def no_separator(_: object, field: attrs.Attribute[Any], value: object) -> None:
 
 
 def consume_timestamp(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    """None, an aware datetime, milliseconds since 1970, or the 14 digits of Java."""
     if value is None:
         return
-    if not isinstance(value, str) or not (value.isascii() and value.isdigit() and len(value) == 14):
-        raise ConfigError(f"{field.name} must look like 20240131235959 (local yyyyMMddHHmmss), not {value!r:.100}")
+    if isinstance(value, str):
+        if not (value.isascii() and value.isdigit() and len(value) == 14):
+            raise ConfigError(f"{field.name} must look like 20240131235959 (local yyyyMMddHHmmss), not {value!r:.100}")
+    elif checked_moment(field.name, value) >= _FOURTEEN_DIGITS and isinstance(value, int):
+        raise ConfigError(f"{field.name} is {value}: give local yyyyMMddHHmmss as a str, or milliseconds since 1970")
 
 
 def offset_storage_or_none(_: object, field: attrs.Attribute[Any], value: object) -> None:

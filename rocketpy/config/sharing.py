@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 
 import attrs
@@ -59,10 +60,11 @@ class SharingConfig(TracedConfig):
         metadata={"java": "consumeFromWhere"},
     )
     """Where a group starts in a queue for which it has no offset yet."""
-    consume_timestamp: str | None = attrs.field(
+    consume_timestamp: str | int | datetime | None = attrs.field(
         default=None, validator=consume_timestamp, metadata={"java": "consumeTimestamp"}
     )
-    """Local time yyyyMMddHHmmss for CONSUME_FROM_TIMESTAMP. None: half an hour before the consumer starts."""
+    """The time for CONSUME_FROM_TIMESTAMP: a datetime with a time zone, milliseconds since 1970, or, as in Java, local
+    time as a text, yyyyMMddHHmmss. None: half an hour before the consumer starts."""
     allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]] = attrs.field(
         default="averagely",
         validator=one_of_or_function("averagely", "by_circle", "consistent_hash"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from rocketpy.config.latency import LatencyTable
@@ -114,7 +114,7 @@ class SharingSettings(TracedSettings, total=False):
     serializers: Serializer | Iterable[Serializer]
     message_model: MessageModel | str
     consume_from_where: ConsumeFromWhere | str
-    consume_timestamp: str | None
+    consume_timestamp: str | int | datetime | None
     allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]]
     offset_store: Any
     local_offset_store_dir: str | os.PathLike[str] | None

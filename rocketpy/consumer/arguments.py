@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from rocketpy.durations import ENDLESS, check_most, duration
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
+from rocketpy.moments import checked_moment
 from rocketpy.wire.names import check_topic
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 __all__ = ["checked_count", "checked_offset", "checked_queue", "checked_queues", "checked_seconds", "checked_timestamp"]
 
@@ -55,15 +59,9 @@ def checked_timestamp(value: object) -> int:
     """Convert a timestamp, given in ms since 1970 or as a datetime with a time zone, to ms since 1970.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is neither, or looks like seconds.
     """
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ConfigError(f"a datetime must have a time zone, and {value!r} has none: call astimezone() on it")
-        return int(value.timestamp() * 1000)
-    if type(value) is not int or not 0 <= value <= _MOST_OFFSET:
-        raise ConfigError(f"a time must be milliseconds since 1970, or a datetime with a time zone, not {value!r:.100}")
-    return value
+    return checked_moment("a time", value)
 
 
 def checked_queues(queues: object) -> frozenset[MessageQueue]:

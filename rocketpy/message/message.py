@@ -228,12 +228,16 @@ def _delay_ms(delay: object) -> int:
 def _deliver_ms(deliver_at: object) -> int:
     from datetime import datetime
 
+    from rocketpy.moments import SECONDS_BELOW
+
     if isinstance(deliver_at, datetime):
         if deliver_at.tzinfo is None:
             raise ConfigError("deliver_at has no time zone: give an aware datetime, or milliseconds since 1970")
         moment = round(deliver_at.timestamp() * 1000)
     elif isinstance(deliver_at, bool) or not isinstance(deliver_at, int) or deliver_at < 0:
         raise ConfigError(f"deliver_at is {deliver_at!r}: give an aware datetime, or milliseconds since 1970")
+    elif 0 < deliver_at < SECONDS_BELOW:
+        raise ConfigError(f"deliver_at is {deliver_at}, and these look like seconds: give milliseconds since 1970")
     else:
         moment = deliver_at
     if moment > _LONG:
