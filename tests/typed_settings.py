@@ -20,12 +20,12 @@ def check(half: MessageExt) -> LocalTransactionState:
 
 
 def right() -> None:
-    settings: ProducerSettings = {"namesrv": ["localhost:9876"], "send_timeout": 2, "compress_type": "LZ4"}
+    settings: ProducerSettings = {"namesrv": ["localhost:9876"], "send_timeout": 2, "compress_type": "lz4"}
     rocketpy.Producer("orders", **settings)
     rocketpy.sync.Producer("orders", **settings)
     more: TransactionProducerSettings = {"send_timeout": 2, "topics": ["orders"]}
     rocketpy.aio.TransactionProducer("orders", checker=check, **more)
-    rocketpy.PushConsumer("billing", message_model="BROADCASTING", on_assigned=print)
+    rocketpy.PushConsumer("billing", message_model="broadcasting", on_assigned=print)
     LocalCluster(2, flush_disk_type=FlushDiskType.SYNC_FLUSH, max_message_size=100)
     BlockingLocalCluster(flush_disk_type="SYNC_FLUSH", auto_create_topic_enable=False)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rocketpy.durations import shown
@@ -90,18 +90,29 @@ def flag(_: object, field: attrs.Attribute[Any], value: object) -> None:
         raise ConfigError(f"{field.name} must be True or False, not {value!r:.100}")
 
 
-def member(kind: type[Any]) -> Check:
+def member(kind: type[enum.Enum], *names: str) -> Check:
+    """A member of an enumeration; `names` are the short ones that `by_name` knows, for the error."""
+
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
-            members = f"; choose one of: {', '.join(each.name for each in kind)}" if issubclass(kind, enum.Enum) else ""
-            raise ConfigError(f"{field.name} must be a {kind.__name__}, not {value!r:.100}{members}")
+            said = ", ".join(map(repr, names[:-1])) + f" or {names[-1]!r}"
+            raise ConfigError(f"{field.name} must be {said}, or a member of {kind.__name__}, not {value!r:.100}")
 
     return check
 
 
-def by_name(kind: type[E], value: E | str) -> E:
-    """Convert the name of a member to the member. Any other value is returned as it is, and `member` refuses it."""
-    return kind.__members__.get(value, cast("E", value)) if isinstance(value, str) else value
+def by_name(kind: type[E], value: E | str, short: Mapping[str, E] | None = None) -> E:
+    """Convert the name of a member, in any case, to the member. Any other value is returned as it is, for `member`.
+
+    Args:
+        kind: the enumeration.
+        value: a member, or its name.
+        short: further names, in lower case.
+    """
+    if not isinstance(value, str):
+        return value
+    found = (short or {}).get(value.lower()) or kind.__members__.get(value.upper())
+    return cast("E", value) if found is None else found
 
 
 def one_of(*choices: str) -> Check:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from rocketpy.config.checks import flag, no_separator, seconds
+from rocketpy.config.checks import by_name, flag, member, no_separator, seconds
 from rocketpy.durations import duration
 from rocketpy.errors import ConfigError
 from rocketpy.wire.codes import SerializeType
@@ -60,11 +60,7 @@ def _address_map(value: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _serialize_type(value: SerializeType | str) -> SerializeType:
-    if isinstance(value, SerializeType):
-        return value
-    if value not in (names := [member.name for member in SerializeType]):
-        raise ConfigError(f"serialize_type must be one of {', '.join(names)}, not {value!r:.100}")
-    return SerializeType[value]
+    return by_name(SerializeType, value)
 
 
 def _needs_access_key(config: ClientConfig, field: attrs.Attribute[Any], value: object) -> None:
@@ -120,9 +116,12 @@ class ClientConfig:
     """Rewrites broker addresses that this host cannot reach, as behind Docker or a tunnel: "host:port" to "host:port",
     or "host" to "host"."""
     serialize_type: SerializeType = attrs.field(
-        default=SerializeType.JSON, converter=_serialize_type, metadata={"java": None}
+        default=SerializeType.JSON,
+        converter=_serialize_type,
+        validator=member(SerializeType, "json", "rocketmq"),
+        metadata={"java": None},
     )
-    """How headers of requests are encoded: "JSON", or "ROCKETMQ" for the binary form (in Java the system property
+    """How headers of requests are encoded: "json", or "rocketmq" for the binary form (in Java the system property
     rocketmq.serialize.type). Answers may be in either form."""
     access_key: str | None = attrs.field(default=None, validator=_needs_secret_key, metadata={"java": None})
     """With this and `secret_key`, every request is signed, for servers with access control. (In Java both are passed to

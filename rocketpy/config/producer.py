@@ -8,8 +8,10 @@ import attrs
 
 from rocketpy.config.checks import (
     MIB,
+    by_name,
     flag,
     group_name,
+    member,
     plain_function_or_none,
     seconds,
     serializer_of,
@@ -43,13 +45,7 @@ def _codes(value: Iterable[int]) -> frozenset[int]:
 
 
 def _compression_type(value: CompressionType | str) -> CompressionType:
-    if isinstance(value, CompressionType):
-        return value
-    if value not in (names := [member.name for member in CompressionType]):
-        meant = str(value).upper()
-        hint = f": do you mean {meant}?" if meant in names else ""
-        raise ConfigError(f"compress_type must be one of {', '.join(names)}, not {value!r:.100}{hint}")
-    return CompressionType[value]
+    return by_name(CompressionType, value)
 
 
 _RETRY_RESPONSE_CODES = frozenset(
@@ -128,9 +124,12 @@ class ProducerConfig(TracedConfig):
     )
     """Bodies of this many bytes or more are compressed."""
     compress_type: CompressionType = attrs.field(
-        default=CompressionType.ZLIB, converter=_compression_type, metadata={"java": "compressType"}
+        default=CompressionType.ZLIB,
+        converter=_compression_type,
+        validator=member(CompressionType, "zlib", "lz4", "zstd"),
+        metadata={"java": "compressType"},
     )
-    """How they are compressed: "ZLIB", or "LZ4" or "ZSTD" (which need the extra of that name, here and at consumers).
+    """How they are compressed: "zlib", or "lz4" or "zstd" (which need the extra of that name, here and at consumers).
     Brokers before 5.0 and their clients know ZLIB only."""
     compress_level: int = attrs.field(default=5, validator=whole(0, 9), metadata={"java": "compressLevel"})
     """How hard to compress; LZ4 has only one way."""

@@ -28,12 +28,21 @@ from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 __all__ = ["SharingConfig"]
 
 
+_STARTS = {
+    "earliest": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+    "first": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+    "latest": ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+    "last": ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+    "timestamp": ConsumeFromWhere.CONSUME_FROM_TIMESTAMP,
+}
+
+
 def _message_model(value: MessageModel | str) -> MessageModel:
     return by_name(MessageModel, value)
 
 
 def _consume_from_where(value: ConsumeFromWhere | str) -> ConsumeFromWhere:
-    return by_name(ConsumeFromWhere, value)
+    return by_name(ConsumeFromWhere, value, _STARTS)
 
 
 @attrs.frozen(kw_only=True)
@@ -49,22 +58,24 @@ class SharingConfig(TracedConfig):
     message_model: MessageModel = attrs.field(
         default=MessageModel.CLUSTERING,
         converter=_message_model,
-        validator=member(MessageModel),
+        validator=member(MessageModel, "clustering", "broadcasting"),
         metadata={"java": "messageModel"},
     )
-    """Whether the members of the group share the messages (CLUSTERING) or each gets all of them (BROADCASTING)."""
+    """Whether the members of the group share the messages ("clustering") or each gets all of them ("broadcasting"). A
+    `MessageModel` may be given too."""
     consume_from_where: ConsumeFromWhere = attrs.field(
         default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         converter=_consume_from_where,
-        validator=member(ConsumeFromWhere),
+        validator=member(ConsumeFromWhere, "earliest", "latest", "timestamp"),
         metadata={"java": "consumeFromWhere"},
     )
-    """Where a group starts in a queue for which it has no offset yet."""
+    """Where a group starts in a queue for which it has no offset yet: "earliest", "latest" or "timestamp". A
+    `ConsumeFromWhere` may be given too."""
     consume_timestamp: str | int | datetime | None = attrs.field(
         default=None, validator=consume_timestamp, metadata={"java": "consumeTimestamp"}
     )
-    """The time for CONSUME_FROM_TIMESTAMP: a datetime with a time zone, milliseconds since 1970, or, as in Java, local
-    time as a text, yyyyMMddHHmmss. None: half an hour before the consumer starts."""
+    """Where "timestamp" means: a datetime with a time zone, milliseconds since 1970, or, as in Java, local time as a
+    text, yyyyMMddHHmmss. None: half an hour before the consumer starts."""
     allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]] = attrs.field(
         default="averagely",
         validator=one_of_or_function("averagely", "by_circle", "consistent_hash"),

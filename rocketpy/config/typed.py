@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from rocketpy.config.latency import LatencyTable
 from rocketpy.message import MessageQueue
@@ -31,6 +31,21 @@ __all__ = [
 ]
 
 
+SerializeName: TypeAlias = Literal["json", "rocketmq", "JSON", "ROCKETMQ"]
+CompressionName: TypeAlias = Literal["zlib", "lz4", "zstd", "ZLIB", "LZ4", "ZSTD"]
+ModelName: TypeAlias = Literal["clustering", "broadcasting", "CLUSTERING", "BROADCASTING"]
+StartName: TypeAlias = Literal[
+    "earliest",
+    "first",
+    "latest",
+    "last",
+    "timestamp",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+]
+
+
 class ClientSettings(TypedDict, total=False):
     """The settings of `ClientConfig`."""
 
@@ -40,7 +55,7 @@ class ClientSettings(TypedDict, total=False):
     unit_name: str | None
     unit_mode: bool
     address_map: Mapping[str, str] | None
-    serialize_type: SerializeType | str
+    serialize_type: SerializeType | SerializeName
     access_key: str | None
     secret_key: str | None
     security_token: str | None
@@ -79,10 +94,10 @@ class ProducerSettings(TracedSettings, total=False):
     retry_another_broker_when_not_store_ok: bool
     retry_response_codes: Iterable[int]
     compress_body_over: int
-    compress_type: CompressionType | str
+    compress_type: CompressionType | CompressionName
     compress_level: int
     max_message_size: int
-    serializer: str | Serializer
+    serializer: Literal["msgpack", "json", "string", "binary"] | Serializer
     default_topic_queue_nums: int
     create_topic_key: str
     back_pressure_for_async_send_num: int
@@ -91,7 +106,7 @@ class ProducerSettings(TracedSettings, total=False):
     batch_max_bytes: int
     total_batch_max_bytes: int
     send_latency_enable: bool
-    latency_table: LatencyTable | str
+    latency_table: LatencyTable | Literal["4.x", "5.x"]
     start_detector_enable: bool
     detect_interval: float | timedelta
     detect_timeout: float | timedelta
@@ -112,10 +127,10 @@ class SharingSettings(TracedSettings, total=False):
     """The settings of `SharingConfig`."""
 
     serializers: Serializer | Iterable[Serializer]
-    message_model: MessageModel | str
-    consume_from_where: ConsumeFromWhere | str
+    message_model: MessageModel | ModelName
+    consume_from_where: ConsumeFromWhere | StartName
     consume_timestamp: str | int | datetime | None
-    allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]]
+    allocate_strategy: Literal["averagely", "by_circle", "consistent_hash"] | Callable[[Any], Iterable[MessageQueue]]
     offset_store: Any
     local_offset_store_dir: str | os.PathLike[str] | None
     on_assigned: Callable[..., Any] | None
@@ -133,7 +148,7 @@ class PushConsumerSettings(SharingSettings, total=False):
     lock_max_live_time: float | timedelta
     consume_thread_max: int
     consume_message_batch_max_size: int
-    dedupe: str | None
+    dedupe: Literal["unique_id", "key"] | None
     dedupe_size: int
     before_consume: Callable[..., Any] | None
     after_consume: Callable[..., Any] | None

@@ -82,8 +82,8 @@ class TransactionProducer(Producer):
     Args:
         group: name of the producer group, which all producers of one application share.
         checker: called with the half message, a `MessageExt`, when a broker checks its transaction; returns a
-            `LocalTransactionState`. If it raises, or returns anything else, the state is UNKNOWN. A plain function runs
-            in a thread, an async function in the loop of the producer.
+            `LocalTransactionState`, or its name, such as "commit". If it raises, or returns anything else, the state is
+            UNKNOWN. A plain function runs in a thread, an async function in the loop of the producer.
         executor: the default executor of `send_in_transaction`.
         config: the settings; `group` and `fields` override them.
         client: a client to share; without it, the producer makes one of its own.
@@ -197,8 +197,8 @@ class TransactionProducer(Producer):
         Args:
             message: the message, without `delay_level`, `delay` and `deliver_at`.
             executor: runs the local transaction: called with the message, whose `transaction_id` is set, and `arg`;
-                returns a `LocalTransactionState`. A plain function runs in a thread. The default is the executor of the
-                producer.
+                returns a `LocalTransactionState`, or its name. A plain function runs in a thread. The default is the
+                executor of the producer.
             arg: passed to the executor, and to the selector.
             queue: the queue, as in `send`.
             selector: chooses the queue, as in `send`.

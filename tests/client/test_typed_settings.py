@@ -85,6 +85,15 @@ def test_a_cluster_has_those_of_its_servers(kind: Callable[..., Any]) -> None:
     assert _without_literals(get_type_hints(ClusterSettings)) == plain | by_name
 
 
+@pytest.mark.parametrize("kind", CONFIGS, ids=lambda kind: kind.__name__)
+def test_every_text_that_a_type_checker_lets_through_is_accepted(kind: type[Any]) -> None:
+    group = {"group": "g"} if hasattr(kind, "group") else {}
+    for name, hint in get_type_hints(CONFIGS[kind]).items():
+        for literal in (each for each in get_args(hint) if get_origin(each) is Literal):
+            for text in get_args(literal):
+                assert getattr(kind(**group, **{name: text}), name) is not None
+
+
 def _without_literals(hints: dict[str, Any]) -> dict[str, Any]:
     """The hints, with `str` for the texts that a type checker lets through."""
     return {name: _without_literal(hint) for name, hint in hints.items()}
