@@ -35,7 +35,7 @@ class Message(Valued):
 
     Args:
         topic: The topic.
-        body: The payload, at least one byte.
+        body: The payload, at least one byte. A str is encoded as UTF-8.
         value: Instead of a body, a value that the serializer of the producer encodes when the message is sent. Changes
             to the value before that are sent too.
         tags: One tag, for filtering by consumers.
@@ -67,7 +67,7 @@ class Message(Valued):
     def __init__(
         self,
         topic: str,
-        body: bytes = b"",
+        body: bytes | str = b"",
         *,
         value: Any = NO_VALUE,
         tags: str | None = None,
@@ -99,7 +99,7 @@ class Message(Valued):
         """Return the body; empty if there is a value, which is stored."""
         if value is NO_VALUE:
             return _checked_body(body)
-        if body != b"":
+        if isinstance(body, str) or body != b"":
             raise ConfigError("the message has both a body and a value: give only one of them")
         self._value = value
         return b""
@@ -119,17 +119,25 @@ def _checked_topic(topic: object) -> str:
 
 def _checked_body(body: object) -> bytes:
     if isinstance(body, str):
-        raise ConfigError(
-            "the body is a str: encode it (text.encode()), or give it as value=, which a serializer turns into bytes"
-        )
+        body = _encoded(body)
     if not isinstance(body, bytes | bytearray | memoryview):
         raise ConfigError(
-            f"the body is of type {type(body).__name__}: give bytes, or give it as value=, which the serializer of the "
-            "producer turns into bytes"
+            f"the body is of type {type(body).__name__}: give bytes or a str, or give it as value=, which the "
+            "serializer of the producer turns into bytes"
         )
     if not len(body):
         raise ConfigError("the body is empty: RocketMQ refuses messages without a body")
     return bytes(body)
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as exc:
+        raise ConfigError(
+            f"the body has a lone surrogate at {exc.start}, {text[exc.start]!r}, which UTF-8 cannot express: encode it "
+            "yourself, as it was decoded, or leave it out"
+        ) from exc
 
 
 def _checked_flag(wait_store_ok: object) -> str:

@@ -29,7 +29,7 @@ async def test_waiting_for_messages_across_a_restart(autojump_clock: MockClock) 
         await cluster.send(Message("Orders", b"1"))
         await trio.sleep(1)
         await cluster.restart_broker(0)
-        await cluster.send(Message("Orders", b"2"))
+        await cluster.send(Message("Orders", "2"))
         await trio.sleep(1)
         assert found == []
         await cluster.send(Message("Orders", b"3"))

@@ -104,7 +104,7 @@ def test_S18_an_async_listener_replies(kind, namesrv, cluster, topic):
             await producer.create_topic(topic, queues=2)
 
             async def reply(message):
-                await producer.send(module.create_reply_message(message, b"re: " + message.body))
+                await producer.send(module.create_reply_message(message, f"re: {message.body.decode()}"))
 
             consumer = module.PushConsumer("repliers", namesrv=namesrv)
             consumer.subscribe(topic, reply)
