@@ -18,7 +18,7 @@ from rocketpy.consumer.fetching import Fetching
 from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
 from rocketpy.consumer.pull_figures import PullConsumerStatistics, PullMeter
-from rocketpy.consumer.subscription import Subscription, subscription_data
+from rocketpy.consumer.subscription import Subscription, subscription_data, warn_of_separator
 from rocketpy.consumer.user_calls import AsyncCaller, UserCalls, call_in_this_loop
 from rocketpy.errors import (
     BrokerError,
@@ -31,6 +31,7 @@ from rocketpy.errors import (
     ServiceCrashedError,
     TransportError,
 )
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.results import MessageModel, PullResult, PullStatus
 from rocketpy.services import open_services
 from rocketpy.wire.bodies.heartbeat import ConsumerData
@@ -51,7 +52,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PullConsumer"]
 
+logger = get_logger(__name__)
+
 _MOST_MESSAGES = 1024
+_SELDOM = 3600.0
+"""Seconds between two warnings about one filter."""
 _MOST_ACCEPTED = 256
 """Expressions that are remembered as accepted. Others are checked again, with one more request."""
 
@@ -94,6 +99,7 @@ class PullConsumer(Fetching):
         self._driven: DrivenPull | None = None
         self._meter: PullMeter | None = None
         self._calls: UserCalls | None = None
+        self._seldom = Seldom(logger, interval=_SELDOM)
         self._accepted: set[tuple[str, str | None]] = set()
         """Brokers with the expressions that they accept."""
         self._replicas: dict[MessageQueue, int] = {}
@@ -176,7 +182,7 @@ class PullConsumer(Fetching):
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         budget = self.config.consumer_pull_timeout if timeout is None else checked_seconds("timeout", timeout)
-        return await self._pull(queue, offset, max_messages, _subscription(queue, tags, sql), budget, hold=None)
+        return await self._pull(queue, offset, max_messages, self._wanted(queue, tags, sql), budget, hold=None)
 
     async def pull_block_if_not_found(
         self,
@@ -205,7 +211,7 @@ class PullConsumer(Fetching):
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         config = self.config
-        wanted = _subscription(queue, tags, sql)
+        wanted = self._wanted(queue, tags, sql)
         budget = config.consumer_timeout_when_suspend
         return await self._pull(queue, offset, max_messages, wanted, budget, hold=config.broker_suspend_max_time)
 
@@ -379,6 +385,11 @@ class PullConsumer(Fetching):
     def driven(self) -> Driven | None:
         """The object that carries out requests of brokers; None while the consumer is not open."""
         return self._driven
+
+    def _wanted(self, queue: MessageQueue, tags: str | None, sql: str | None) -> Subscription:
+        wanted = _subscription(queue, tags, sql)
+        warn_of_separator(queue.topic, tags, self._seldom)
+        return wanted
 
     def client_closing(self) -> None:
         """A shared client closes before the consumer does: remember a crash of it."""
