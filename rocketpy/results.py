@@ -186,7 +186,7 @@ class Suspend:
     def _check(self, _: attrs.Attribute[float], value: object) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigError(
-                f"a queue may be suspended for 0.01 to 30 seconds: it must be seconds or a timedelta, not {value!r:.100}"
+                f"a queue may be suspended for 0.01 to 30 seconds: give seconds or a timedelta, not {value!r:.100}"
             )
         if not 0.01 <= value <= 30:
             raise ConfigError(f"a queue may be suspended for 0.01 to 30 seconds, not {shown(value)}")

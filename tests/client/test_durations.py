@@ -57,7 +57,7 @@ def test_a_queue_is_suspended_for_a_timedelta() -> None:
     assert Suspend(timedelta(milliseconds=500)) == Suspend(0.5)
     with pytest.raises(ConfigError, match=r"suspended for 0.01 to 30 seconds, not 60"):
         Suspend(timedelta(minutes=1))
-    with pytest.raises(ConfigError, match="must be seconds or a timedelta, not '1'"):
+    with pytest.raises(ConfigError, match="30 seconds: give seconds or a timedelta, not '1'"):
         Suspend("1")
 
 
