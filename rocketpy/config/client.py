@@ -14,6 +14,7 @@ import attrs
 from rocketpy.config.checks import by_name, flag, member, no_separator, seconds
 from rocketpy.durations import duration
 from rocketpy.errors import ConfigError
+from rocketpy.reprs import Short
 from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.hosts import format_address, parse_address
 
@@ -96,8 +97,8 @@ def _with_advice(unknown: Iterable[str], kind: type[ClientConfig]) -> str:
     return "; ".join(f"{name}: {text}" if text else name for name, text in said.items())
 
 
-@attrs.frozen(kw_only=True)
-class ClientConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class ClientConfig(Short):
     """How a client finds brokers and keeps in touch with them."""
 
     namesrv: tuple[str, ...] = attrs.field(default=None, converter=_namesrv, metadata={"java": "namesrvAddr"})

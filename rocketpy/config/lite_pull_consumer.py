@@ -12,7 +12,7 @@ from rocketpy.durations import duration
 __all__ = ["LitePullConsumerConfig"]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class LitePullConsumerConfig(SharingConfig):
     """The settings of a lite pull consumer: how it pulls ahead, and when it commits."""
 

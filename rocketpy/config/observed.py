@@ -14,7 +14,7 @@ from rocketpy.durations import duration
 __all__ = ["ObservedConfig"]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class ObservedConfig(ClientConfig):
     """How often statistics are reported, and to which function."""
 

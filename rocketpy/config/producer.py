@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 import attrs
 
@@ -74,9 +75,11 @@ def _linger(config: ProducerConfig, field: attrs.Attribute[float | None], value:
         )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class ProducerConfig(TracedConfig):
     """How a producer sends."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("group",)
 
     group: str = attrs.field(validator=group_name, metadata={"java": "producerGroup"})
     """Name of the producer group, which all producers of one application share."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from rocketpy.config.checks import group_name, seconds
@@ -30,9 +32,11 @@ def check_patience(hold: float, wait: float) -> None:
         )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class PullConsumerConfig(ObservedConfig):
     """The settings of a pull consumer."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("group",)
 
     serializers: OwnSerializers = attrs.field(default=(), converter=own_serializers, metadata={"java": None})
     """Serializers of your own, one or a list, which decode the `value` of messages with their content types. Those of

@@ -25,7 +25,7 @@ MOST_THREADS = 1000
 _WHAT_IT_GETS = "the message (or the list of messages)"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class PushConsumerConfig(SharingConfig):
     """The settings of a push consumer: how it pulls, and how it calls listeners."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
@@ -45,9 +45,11 @@ def _consume_from_where(value: ConsumeFromWhere | str) -> ConsumeFromWhere:
     return by_name(ConsumeFromWhere, value, _STARTS)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class SharingConfig(TracedConfig):
     """The settings of consumers that share queues: start offset, allocation strategy, offset store and hooks."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("group",)
 
     serializers: OwnSerializers = attrs.field(default=(), converter=own_serializers, metadata={"java": None})
     """Serializers of your own, one or a list, which decode the `value` of messages with their content types. Those of

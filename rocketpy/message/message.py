@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rocketpy.errors import ConfigError
 from rocketpy.message.property_names import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
 from rocketpy.message.values import NO_VALUE, Valued
+from rocketpy.reprs import cut
 from rocketpy.seams import wall_ms
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Message(Valued):
         """Short form for logs: never the body."""
         details = "".join(f" {name}={value!r}" for name, value in (("tags", self.tags), ("keys", self.keys)) if value)
         size = f"{len(self.body)} bytes" if self.body or not self.has_value else "a value"
-        return f"<Message to {self.topic}, {size}{details}>"
+        return cut(f"<Message to {self.topic}, {size}{details}>")
 
 
 def _checked_topic(topic: object) -> str:

@@ -22,6 +22,7 @@ from rocketpy.durations import duration_or_none
 from rocketpy.errors import ClientClosedError
 from rocketpy.logs import get_logger
 from rocketpy.portal.waiting import LOOK, wait
+from rocketpy.reprs import cut
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -192,6 +193,7 @@ class SendFuture(Future[T]):
 
     Args:
         surroundings: those of its producer.
+        topic: the topic of the message, to be shown.
     """
 
     # Class attributes as defaults: there may be very many futures, and few need their own values.
@@ -202,9 +204,18 @@ class SendFuture(Future[T]):
     _result: T | None = None
     _exception: BaseException | None = None
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: Surroundings, topic: str = "") -> None:
         # Future's own __init__ is not called, because it makes the attributes in `_WHEN_WANTED`.
         self._surroundings = surroundings
+        self._topic = topic
+
+    def __repr__(self) -> str:
+        """The topic, and the outcome as far as it is known."""
+        if not self.done():
+            return f"<SendFuture to {self._topic}: under way>"
+        error = self._exception
+        outcome = repr(self._result) if error is None else f"{type(error).__name__}: {error}"
+        return cut(f"<SendFuture to {self._topic}: {outcome}>")
 
     def __getattr__(self, name: str) -> Any:
         """Make a missing attribute; threads that ask for it at the same time get the same object."""

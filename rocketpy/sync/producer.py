@@ -202,7 +202,7 @@ class Producer(Lifetime[TrioProducer]):
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_async_failed)
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_async_failed)
-        future: SendFuture[SendResult] = SendFuture(self._surroundings)
+        future: SendFuture[SendResult] = SendFuture(self._surroundings, outgoing.topic)
         soon = Soon(direct, self._gate, outgoing, terms, future)
         try:
             if not self._gate.enter(soon, len(outgoing.body), wait=False):
@@ -264,7 +264,7 @@ class Producer(Lifetime[TrioProducer]):
         inner, retries = self._inner, self._inner.config.retry_times_when_send_async_failed
         asked = inner.prepare_request(message, timeout)
         choice = self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries).choice
-        future: SendFuture[MessageExt] = SendFuture(self._surroundings)
+        future: SendFuture[MessageExt] = SendFuture(self._surroundings, message.topic)
         soon, gate = AskedSoon(self._request_gate, future), self._request_gate
         try:
             if not gate.enter(soon, len(asked.outgoing.body), wait=False):

@@ -129,6 +129,10 @@ class AsyncioLocalCluster:
         self.blocking = BlockingLocalCluster(brokers, name_servers, data=data, insecure=insecure, **settings)
         self._cluster = self.blocking.trio_cluster
 
+    def __repr__(self) -> str:
+        """What it is made of, and where clients find it."""
+        return self._cluster._shown("AsyncioLocalCluster")
+
     @property
     def name_server_addresses(self) -> str:
         """What clients are told as `namesrv`, such as ``127.0.0.1:9876;127.0.0.1:9877``."""

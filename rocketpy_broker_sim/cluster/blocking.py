@@ -66,6 +66,10 @@ class BlockingLocalCluster:
         self._cluster = LocalCluster(brokers, name_servers, data=data, insecure=insecure, **settings)
         self._opened: Opened[LocalCluster] | None = None
 
+    def __repr__(self) -> str:
+        """What it is made of, and where clients find it."""
+        return self._cluster._shown("BlockingLocalCluster")
+
     @property
     def trio_cluster(self) -> LocalCluster:
         """The cluster behind it, which lives in the loop of the background thread."""
