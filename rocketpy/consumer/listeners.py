@@ -93,10 +93,12 @@ def is_a(outcome: object, kind: type[T]) -> TypeGuard[T]:
 
 
 _SINGLE = (
-    "return None, True or ConsumeResult.SUCCESS if it is done, and False, ConsumeResult.RETRY or a RetryLater if it is "
-    "to be tried again"
+    "return None, True or ConsumeResult.SUCCESS if it is done, and False, ConsumeResult.RETRY{} if it is to be tried "
+    "again"
 )
-_LISTS = f"{_SINGLE}; or an int, how many of the {{}} messages are done, counted from the front"
+_LATER = " or a RetryLater"
+_LATER_IN_ORDER = ", a RetryLater or a Suspend"
+_LISTS = "; or an int, how many of the {} messages are done, counted from the front"
 _NO_LOOP = "no running event loop"
 """What asyncio says where none of its loops runs."""
 _ON_TRIO = (
@@ -127,6 +129,7 @@ def judge(
     batch: bool,
     seldom: Seldom,
     again: bool = True,
+    in_order: bool = False,
     listener: object = None,
     told: Told | None = None,
 ) -> Verdict:
@@ -138,6 +141,7 @@ def judge(
         batch: whether the listener takes lists.
         seldom: the logger, which limits repetitions.
         again: whether the log should say that failed messages come again.
+        in_order: whether a listener may return a Suspend, for the log.
         listener: the listener.
         told: the listeners whose mistakes are logged already; None to log every one.
     """
@@ -152,7 +156,7 @@ def judge(
     if is_a(outcome, Raised):
         _log_failure(outcome.error, messages, seldom, listener, again=again)
         return Verdict(0)
-    advice = _advice(outcome, messages, batch=batch)
+    advice = _advice(outcome, messages, batch=batch, in_order=in_order)
     if told is None or told.is_first(listener):
         _log_mistake(outcome, messages, advice, again=again)
     return Verdict(0)
@@ -211,7 +215,7 @@ def judge_in_order(
                 _log_mistake(outcome, messages, _NO_COMMITS, again=not commit)
             return OrderVerdict(len(messages)) if commit else OrderVerdict(0, pause)
         return OrderVerdict(len(messages), commit=True) if commit else OrderVerdict(0, pause, rollback=True)
-    done, level = judge(outcome, messages, batch=batch, seldom=seldom, listener=listener, told=told)
+    done, level = judge(outcome, messages, batch=batch, seldom=seldom, in_order=True, listener=listener, told=told)
     if level == BROKER_DECIDES or done == len(messages):
         return OrderVerdict(done, pause)
     return OrderVerdict(done, _DELAYS[level - 1] if 0 < level <= len(_DELAYS) else _LONGEST_PAUSE, dead=level < 0)
@@ -228,7 +232,7 @@ def _log_failure(
     seldom.warning(cause, "the listener failed with %s%s", _what(messages), later, exc_info=error)
 
 
-def _advice(outcome: object, messages: Sequence[MessageExt], *, batch: bool) -> str:
+def _advice(outcome: object, messages: Sequence[MessageExt], *, batch: bool, in_order: bool) -> str:
     """What a listener should have returned."""
     if is_a(outcome, RetryLater):
         return f"`done` is a number of messages in its list, here at most {len(messages)}; without lists, leave it out"
@@ -236,7 +240,8 @@ def _advice(outcome: object, messages: Sequence[MessageExt], *, batch: bool) -> 
         with suppress(Exception):  # a coroutine that has started may raise anything
             outcome.close()
         return "a listener that has to be awaited must be an `async def` function itself"
-    return _LISTS.format(len(messages)) if batch else _SINGLE
+    single = _SINGLE.format(_LATER_IN_ORDER if in_order else _LATER)
+    return single + _LISTS.format(len(messages)) if batch else single
 
 
 def _log_mistake(outcome: object, messages: Sequence[MessageExt], advice: str, *, again: bool) -> None:

@@ -30,4 +30,5 @@ def test_what_a_listener_must_not_return_is_logged_once(surface, namesrv, topic,
     assert line.levelname == "ERROR"
     assert "returned 'done' for <MessageExt" in line.message
     assert "return None, True or ConsumeResult.SUCCESS if it is done" in line.message
-    assert "It is tried again." in line.message
+    again = "ConsumeResult.RETRY, a RetryLater or a Suspend if" if orderly else "ConsumeResult.RETRY or a RetryLater if"
+    assert f"and False, {again} it is to be tried again. It is tried again." in line.message
