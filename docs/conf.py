@@ -35,7 +35,7 @@ html_css_files = ["custom.css"]
 nitpicky = True
 nitpick_ignore_regex = [
     # Other people's, whose pages are not asked when these are built.
-    ("py:.*", r"(trio|attrs|asyncio|concurrent|collections|contextlib|os|pathlib|types|typing)\..*"),
+    ("py:.*", r"(trio|attrs|asyncio|concurrent|collections|contextlib|datetime|os|pathlib|types|typing)\..*"),
     ("py:class", r"Any|Awaitable|Callable|CancelScope|Future|Iterable|Path|Self|Sequence|TracebackType|TypeVar|T"),
     ("py:class", r"datetime|timedelta"),
     ("py:class", r"MeterProvider|Span|TextMapPropagator|TracerProvider"),

@@ -18,7 +18,7 @@ from rocketpy.consumer.queue_offsets import QueueOffsets
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from rocketpy.message import MessageQueue
 
@@ -43,7 +43,9 @@ class Fetching(Opening):
         self._check_usable()
         return QueueOffsets(self.client, self._group)
 
-    async def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def fetch_message_queues(
+        self, topic: str, *, timeout: float | timedelta | None = None
+    ) -> tuple[MessageQueue, ...]:
         """The readable queues of a topic, sorted. Before the start it opens connections for this call alone.
 
         Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import trio
 
@@ -33,7 +33,10 @@ from rocketpy.services import open_services
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.client.selection import QueueSelector
+    from rocketpy.config.typed import ProducerSettings
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.local_half import AsyncCaller
     from rocketpy.remoting.network import Network
@@ -71,14 +74,13 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         client: MQClientInstance | None = None,
         network: Network | None = None,
         async_caller: AsyncCaller | None = None,
-        **fields: Any,
+        **fields: Unpack[ProducerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         self._made_with["async_caller"] = self._async_caller = async_caller
-        if group is not None:
-            fields["group"] = group
         check_shared(client, network)
-        self.config = self._settings.of(config if config is not None or client is None else client.config, **fields)
+        base = config if config is not None or client is None else client.config
+        self.config = self._settings.of(base, group=group, **fields)
         self._owns_client = client is None
         self._network = network
         self.client = self._new_client() if client is None else client
@@ -216,7 +218,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send a message and wait until a broker has stored it.
 
@@ -283,7 +285,11 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         await send_oneway(self._core, outgoing, choice=choice, tries=tries, timeout=self.outside.seconds(None))
 
     async def send_batch(
-        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send several messages of one topic in one frame: all of them are stored, one after the other, or none.
 
@@ -314,7 +320,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         messages: Iterable[Message] | AsyncIterable[Message],
         *,
         batch_size: int = BATCH_SIZE,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         on_failure: OnFailure | None = None,
     ) -> SendManyResult:
         """Send any number of messages in frames, several at a time, and wait until brokers have stored all of them.
@@ -364,7 +370,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
 
     # --- topics ---------------------------------------------------------------------------------------
 
-    async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def queues(self, topic: str, *, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number.
 
         Raises:
@@ -376,7 +382,9 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         info = await self.client.routes.ensure(topic, timeout=self.outside.seconds(timeout))
         return info.queues
 
-    async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
+    async def create_topic(
+        self, topic: str, *, queues: int | None = None, timeout: float | timedelta | None = None
+    ) -> None:
         """Create a topic on every broker that creates topics (those of `create_topic_key`), or change its queues.
 
         Fewer queues than before are fewer to send to: all that a broker has can still be read, and their messages are

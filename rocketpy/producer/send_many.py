@@ -31,6 +31,8 @@ from rocketpy.producer.frames_in_flight import FramesInFlight
 from rocketpy.results import SendManyResult
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.outside import Outside
 
@@ -84,7 +86,13 @@ class SendMany:
     """
 
     def __init__(
-        self, outside: Outside, post: _Post, *, batch_size: int, timeout: float | None, on_failure: OnFailure | None
+        self,
+        outside: Outside,
+        post: _Post,
+        *,
+        batch_size: int,
+        timeout: float | timedelta | None,
+        on_failure: OnFailure | None,
     ) -> None:
         config = outside.core.config
         self._outside = outside

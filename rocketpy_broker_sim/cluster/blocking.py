@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from rocketpy.errors import ConfigError
 from rocketpy.portal import Opened, portal
@@ -17,8 +17,11 @@ from rocketpy_broker_sim.cluster.contents import TIMEOUT
 from rocketpy_broker_sim.cluster.local import LocalCluster
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy_broker_sim.broker.tables.locks import HeldLock
+    from rocketpy_broker_sim.cluster.typed import ClusterSettings
 
 __all__ = ["BlockingLocalCluster"]
 
@@ -56,12 +59,16 @@ class BlockingLocalCluster:
         *,
         data: str | Path | None = None,
         insecure: bool = False,
-        **settings: Any,
+        **settings: Unpack[ClusterSettings],
     ) -> None:
         if "network" in settings:
             raise ConfigError("network: the blocking cluster speaks TCP; LocalCluster can keep its bytes in memory")
         self._cluster = LocalCluster(brokers, name_servers, data=data, insecure=insecure, **settings)
         self._opened: Opened[LocalCluster] | None = None
+
+    def __repr__(self) -> str:
+        """What it is made of, and where clients find it."""
+        return self._cluster._shown("BlockingLocalCluster")
 
     @property
     def trio_cluster(self) -> LocalCluster:
@@ -160,7 +167,7 @@ class BlockingLocalCluster:
 
     # --- waiting ---------------------------------------------------------------------------------------
 
-    def wait_messages(self, topic: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    def wait_messages(self, topic: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT) -> list[MessageExt]:
         """Wait until a topic holds at least so many messages; returns all that it holds.
 
         Raises:
@@ -168,7 +175,9 @@ class BlockingLocalCluster:
         """
         return portal().call(self._cluster.wait_messages, topic, count, timeout=timeout)
 
-    def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    def wait_dead_letters(
+        self, group: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
+    ) -> list[MessageExt]:
         """Wait until a group has at least so many dead letters; returns them all.
 
         Raises:
@@ -176,7 +185,7 @@ class BlockingLocalCluster:
         """
         return portal().call(self._cluster.wait_dead_letters, group, count, timeout=timeout)
 
-    def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
+    def wait_consumed(self, group: str, topic: str, *, timeout: float | timedelta = TIMEOUT) -> None:
         """Wait until a group has consumed everything of a topic. See `LocalCluster.wait_consumed`.
 
         Raises:
@@ -190,7 +199,7 @@ class BlockingLocalCluster:
         """Let the next sends of producers be refused. See `LocalCluster.refuse_sends`."""
         _in_loop(self._cluster.refuse_sends, times, code=code, broker=broker)
 
-    def delay_sends(self, seconds: float, times: int = 1, *, broker: int | None = None) -> None:
+    def delay_sends(self, seconds: float | timedelta, times: int = 1, *, broker: int | None = None) -> None:
         """Let the next sends be carried out and answered that much later. See `LocalCluster.delay_sends`."""
         _in_loop(self._cluster.delay_sends, seconds, times, broker=broker)
 

@@ -15,12 +15,14 @@ from rocketpy.errors import ConfigError, ConnectionLostError, RequestTimeoutErro
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import check_group, check_topic, dlq_topic
-from rocketpy_broker_sim.cluster.arguments import check_message, check_number, check_place, check_seconds
+from rocketpy_broker_sim.cluster.arguments import check_message, check_number, check_place, checked_seconds
 from rocketpy_broker_sim.cluster.stored import count_messages, put, read_topic
 from rocketpy_broker_sim.cluster.waiting import WaitTimeoutError, no_group, no_topic, wait_consumed
 from rocketpy_broker_sim.faults import SendFaults
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy_broker_sim.broker.broker import Broker
     from rocketpy_broker_sim.broker.tables.locks import HeldLock
@@ -139,7 +141,9 @@ class Contents:
 
     # --- waiting ---------------------------------------------------------------------------------------
 
-    async def wait_messages(self, topic: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    async def wait_messages(
+        self, topic: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
+    ) -> list[MessageExt]:
         """Wait until a topic holds at least so many messages; returns all that it holds.
 
         Raises:
@@ -150,11 +154,11 @@ class Contents:
         return await self._wait_messages(topic, count, timeout, lambda: no_topic(self._running(), topic))
 
     async def _wait_messages(
-        self, topic: str, count: int, timeout: float, reason: Callable[[], str]
+        self, topic: str, count: int, timeout: float | timedelta, reason: Callable[[], str]
     ) -> list[MessageExt]:
         check_number("count", count)
-        check_seconds("timeout", timeout)
-        with trio.move_on_after(timeout):
+        seconds = checked_seconds("timeout", timeout)
+        with trio.move_on_after(seconds):
             while count_messages(self._running(), topic) < count:
                 await self._next_arrival()
         found = self.messages(topic)
@@ -163,11 +167,13 @@ class Contents:
             reasons = [reason() if self._running() else "no broker runs: start one"]
             missing = shown or [text for text in reasons if text]
             more = ", the last of them:" if shown else ":" if missing else ""
-            text = f"{topic} has {len(found)} of {count} messages after {timeout:g} s{more}"
-            raise WaitTimeoutError(text, missing=missing, timeout=timeout)
+            text = f"{topic} has {len(found)} of {count} messages after {seconds:g} s{more}"
+            raise WaitTimeoutError(text, missing=missing, timeout=seconds)
         return found
 
-    async def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    async def wait_dead_letters(
+        self, group: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
+    ) -> list[MessageExt]:
         """Wait until a group has at least so many dead letters; returns them all.
 
         Raises:
@@ -176,7 +182,7 @@ class Contents:
         check_group(group)
         return await self._wait_messages(dlq_topic(group), count, timeout, lambda: no_group(self._running(), group))
 
-    async def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
+    async def wait_consumed(self, group: str, topic: str, *, timeout: float | timedelta = TIMEOUT) -> None:
         """Wait until a group has consumed everything of a topic, messages that are to be tried again included.
 
         What has gone to the dead letters is done with. A group that nobody has seen yet, and a topic that is not
@@ -191,8 +197,8 @@ class Contents:
         """
         check_group(group)
         check_topic(topic)
-        check_seconds("timeout", timeout)
-        await wait_consumed(self._running, group, topic, timeout, self._next_arrival)
+        seconds = checked_seconds("timeout", timeout)
+        await wait_consumed(self._running, group, topic, seconds, self._next_arrival)
 
     async def _next_arrival(self) -> None:
         if self._news is None:
@@ -236,11 +242,11 @@ class Contents:
         self._stand_in_front(broker, times)
         self._faults.refuse(times, code, broker)
 
-    def delay_sends(self, seconds: float, times: int = 1, *, broker: int | None = None) -> None:
+    def delay_sends(self, seconds: float | timedelta, times: int = 1, *, broker: int | None = None) -> None:
         """Let the next sends be carried out and answered that much later. See `refuse_sends`."""
-        check_seconds("a delay", seconds)
+        delay = checked_seconds("a delay", seconds)
         self._stand_in_front(broker, times)
-        self._faults.delay(times, seconds, broker, self._nursery())
+        self._faults.delay(times, delay, broker, self._nursery())
 
     def lose_answers(self, times: int = 1, *, broker: int | None = None) -> None:
         """Let the next sends be stored and not answered: their producers cannot know. See `refuse_sends`."""

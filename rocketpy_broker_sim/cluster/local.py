@@ -12,12 +12,14 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack
 
 import trio
 
 from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError
+from rocketpy.logs import counted
 from rocketpy.remoting.network import LOOPBACK, Network
+from rocketpy.reprs import cut
 from rocketpy.services import open_services
 from rocketpy.wire.hosts import parse_address
 from rocketpy_broker_sim.broker.opening import open_broker
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.broker import Broker
     from rocketpy_broker_sim.broker.registration import Registration
+    from rocketpy_broker_sim.cluster.typed import ClusterSettings
     from rocketpy_broker_sim.namesrv import NameServer
 
 __all__ = ["LocalCluster"]
@@ -76,7 +79,7 @@ class LocalCluster(Contents):
         data: str | Path | None = None,
         network: Literal["tcp", "memory"] | Network = "tcp",
         insecure: bool = False,
-        **settings: Any,
+        **settings: Unpack[ClusterSettings],
     ) -> None:
         check_number("brokers", brokers)
         check_number("name_servers", name_servers)
@@ -99,6 +102,16 @@ class LocalCluster(Contents):
         self._services: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[None] | None = None
         self._pid = 0
+
+    def __repr__(self) -> str:
+        """What it is made of, and where clients find it."""
+        return self._shown("LocalCluster")
+
+    def _shown(self, name: str) -> str:
+        """What a repr shows of it, under the name of a class."""
+        made = f"{counted(len(self._brokers), 'broker')}, {counted(len(self._name_servers), 'name server')}"
+        state = "not running" if self._manager is None else f"at {self.name_server_addresses}"
+        return cut(f"<{name} of {made}, {state}>")
 
     # --- what it is made of ----------------------------------------------------------------------------
 
