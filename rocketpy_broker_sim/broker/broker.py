@@ -204,7 +204,7 @@ class Broker:
         """What each kind of request may reach."""
         config, identity, statistics = self.config, self.identity, self.counting.statistics
         store, turn, cleaning = self.storing.store, self.storing.turn, self.storing.cleaning
-        topics, groups, offsets = self.tables.topics, self.tables.groups, self.tables.offsets
+        reads, topics, groups, offsets = store.reads, self.tables.topics, self.tables.groups, self.tables.offsets
         consumers, producers = self.clients.consumers, self.clients.producers
         filters = self.filters.registry
         pipeline, persistence, waiters = self.pipeline, self.saving.persistence, self.pulls.waiters
@@ -212,14 +212,14 @@ class Broker:
             send=SendView(identity, store, turn, pipeline, checks, self.storing.refusal, self.slices),
             recall=RecallView(config, identity, topics, turn, pipeline),
             timer=TimerView(self.timers.timers, self.timers.metrics, self.timers.is_on),
-            send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
+            send_back=SendBackView(config, identity, reads, topics, groups, turn, pipeline),
             transactions=TransactionView(
                 config, identity, store, topics, turn, pipeline, self.transactions.ledger, self.storing.refusal
             ),
             reply=ReplyView(config, identity, turn, pipeline, checks, producers, self.replying.pushes),
             pull=PullView(
                 config,
-                store,
+                reads,
                 topics,
                 groups,
                 offsets,
@@ -229,14 +229,14 @@ class Broker:
                 filters,
                 self._pull_later,
             ),
-            query=QueryView(config, store),
-            queue_offset=QueueView(store),
+            query=QueryView(config, reads, store.keys),
+            queue_offset=QueueView(reads),
             client_manage=ClientView(config, topics, groups, consumers, producers, FirstHearings(self._hear), filters),
-            consumer_manage=PositionView(config, store, topics, groups, offsets, consumers),
+            consumer_manage=PositionView(config, reads, topics, groups, offsets, consumers),
             locks=LockView(self.clients.locks),
-            reset_offset=ResetView(config, store, topics, groups, offsets, consumers, waiters, persistence),
-            consume_stats=StatsView(config, identity, store, topics, groups, offsets, consumers, statistics.reads),
-            client_calls=CallView(config, store, topics, groups, consumers, self.clients.calls),
+            reset_offset=ResetView(config, reads, topics, groups, offsets, consumers, waiters, persistence),
+            consume_stats=StatsView(config, identity, reads, topics, groups, offsets, consumers, statistics.reads),
+            client_calls=CallView(config, reads, topics, groups, consumers, self.clients.calls),
             admin_topic=TopicAdminView(config, store, topics, offsets, turn, persistence),
             admin_group=GroupAdminView(groups, offsets, persistence),
             cleaning=CleaningView(store, topics, offsets, turn, persistence, cleaning),

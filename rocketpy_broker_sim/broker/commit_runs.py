@@ -86,7 +86,7 @@ class CommitRuns:
 
     def take(self, connection: Connection, requests: Sequence[LaidOutEnd]) -> list[CommitReplies]:
         """Carry out usual ends, in order. The turn gets the replies to those that turn out to be unusual."""
-        records = self._broker.store.records_at(
+        records = self._broker.store.reads.records_at(
             TRANSACTION_HALF_TOPIC, HALF_QUEUE, [request.offset for request in requests]
         )
         replies: list[CommitReplies] = []

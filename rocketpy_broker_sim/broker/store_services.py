@@ -58,7 +58,7 @@ class Disk:
         """
         async with self._log_turn:
             if self._store.flushed_position < self._store.written_position:
-                await (self.thread.run if self.thread.is_open else run_blocking)(self._store.flush_commit_log)
+                await (self.thread.run if self.thread.is_open else run_blocking)(self._store.flushing.commit_log.flush)
 
     async def flush_taken(self) -> None:
         """Return when the disk has all messages that were taken, those too that are in buffers before the log.
@@ -74,15 +74,15 @@ class Disk:
     async def flush_all(self) -> None:
         """Flush log, queues and checkpoint. Raises as `flush_log`."""
         async with self._queue_turn:
-            self._store.prepare_flush(everything=True)
+            self._store.flushing.prepare(everything=True)
             await self.flush_log()
-            await run_blocking(self._store.flush_queues)
+            await run_blocking(self._store.flushing.flush_queues)
 
     async def flush_queues(self, least_pages: int) -> None:
         """Flush the queues with so many pages of new units, and write the checkpoint. Raises as `flush_log`."""
         async with self._queue_turn:
-            self._store.prepare_flush()
-            await run_blocking(self._store.flush_queues, least_pages)
+            self._store.flushing.prepare()
+            await run_blocking(self._store.flushing.flush_queues, least_pages)
 
     async def wait_for_better_times(self, exc: FlushPostponedError) -> None:
         """Return when it is time to try a flush again that could not begin; said once, until one succeeds."""

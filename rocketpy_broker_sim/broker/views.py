@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.serving.slices import Slices
     from rocketpy_broker_sim.store.filtering import MessageFilter
+    from rocketpy_broker_sim.store.key_queries import KeyQueries
+    from rocketpy_broker_sim.store.message_reads import MessageReads
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import PutMessageStatus
     from rocketpy_broker_sim.store.timer.store import TimerStore
@@ -149,7 +151,7 @@ class SendBackView(NamedTuple):
 
     config: BrokerConfig
     identity: Identity
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     turn: Turn
@@ -205,7 +207,7 @@ class PullView(NamedTuple):
     """
 
     config: BrokerConfig
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
@@ -220,13 +222,14 @@ class QueryView(NamedTuple):
     """Messages by key and by position."""
 
     config: BrokerConfig
-    store: MessageStore
+    reads: MessageReads
+    keys: KeyQueries
 
 
 class QueueView(NamedTuple):
     """How far queues go."""
 
-    store: MessageStore
+    reads: MessageReads
 
 
 # --- groups --------------------------------------------------------------------------------------------
@@ -254,7 +257,7 @@ class PositionView(NamedTuple):
     """Where groups stand, as their members ask and tell."""
 
     config: BrokerConfig
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
@@ -271,17 +274,17 @@ class StatsView(NamedTuple):
     """How far groups have come.
 
     Attributes:
-        reads: What they got lately, and how far they have pulled.
+        group_reads: What they got lately, and how far they have pulled.
     """
 
     config: BrokerConfig
     identity: Identity
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
     consumers: ConsumerTable
-    reads: GroupReads
+    group_reads: GroupReads
 
 
 class CallView(NamedTuple):
@@ -292,7 +295,7 @@ class CallView(NamedTuple):
     """
 
     config: BrokerConfig
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     consumers: ConsumerTable
@@ -307,7 +310,7 @@ class ResetView(NamedTuple):
     """
 
     config: BrokerConfig
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable

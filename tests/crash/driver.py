@@ -204,16 +204,16 @@ class Driver:
             self.store.reput()
         except StoreError:
             return
-        for topic in self.store.topics():
-            for queue_id in self.store.queue_ids(topic):
-                self.visible.append((self.now, topic, queue_id, self.store.max_offset(topic, queue_id)))
+        for topic in self.store.reads.topics():
+            for queue_id in self.store.reads.queue_ids(topic):
+                self.visible.append((self.now, topic, queue_id, self.store.reads.max_offset(topic, queue_id)))
 
     def flush_log(self) -> None:
-        self._flush(self.store.flush_commit_log)
+        self._flush(self.store.flushing.commit_log.flush)
 
     def flush(self) -> None:
-        self.store.prepare_flush()
-        self._flush(self.store.flush)
+        self.store.flushing.prepare()
+        self._flush(self.store.flushing.flush_all)
 
     def _flush(self, flush: Any) -> None:
         try:
@@ -316,13 +316,13 @@ class Driver:
         self.broker.topics.delete(name)
         self.broker.offsets.remove_topic(name)
         try:
-            self.store.delete_topic(name)
+            self.store.delete_topics([name])
         except StoreError:
             return
 
     def commit_offset(self, topic: str, queue_id: int) -> None:
         """A consumer has finished everything that it can see."""
-        self.broker.offsets.commit(GROUP, topic, queue_id, self.store.max_offset(topic, queue_id))
+        self.broker.offsets.commit(GROUP, topic, queue_id, self.store.reads.max_offset(topic, queue_id))
 
     def save(self) -> None:
         """Write the tables that have changed; the offsets of delayed messages after the messages they pass."""

@@ -311,8 +311,8 @@ class _Look:
         self.delivered: Counter[str] = Counter()
         self.open: Counter[str] = Counter()
         self.aside: set[str] = set()
-        for topic in store.topics():
-            for queue_id in store.queue_ids(topic):
+        for topic in store.reads.topics():
+            for queue_id in store.reads.queue_ids(topic):
                 for offset, id_ in _ids(driver, topic, queue_id):
                     if topic in TOPICS:
                         self.delivered[id_] += 1
@@ -325,9 +325,9 @@ class _Look:
 
 def _ids(driver: Driver, topic: str, queue_id: int) -> Iterator[tuple[int, str]]:
     store = driver.store
-    offset = store.min_offset(topic, queue_id)
-    while offset < store.max_offset(topic, queue_id):
-        result = store.get(topic, queue_id, offset, 32)
+    offset = store.reads.min_offset(topic, queue_id)
+    while offset < store.reads.max_offset(topic, queue_id):
+        result = store.reads.get(topic, queue_id, offset, 32)
         for message in decode_messages(result.records):
             yield message.queue_offset, message.body.partition(b":")[0].decode()
         assert result.next_begin_offset > offset

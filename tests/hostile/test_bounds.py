@@ -22,7 +22,7 @@ PLACES = (
     "rocketpy_broker_sim/config/updates.py",
     "rocketpy_broker_sim/config/broker.py",
     "rocketpy_broker_sim/config/store.py",
-    "rocketpy_broker_sim/store/message_store.py",
+    "rocketpy_broker_sim/store/key_queries.py",
     "rocketpy/remoting/limits.py",
     "rocketpy/wire/bodies/registration_steps.py",
     "rocketpy/wire/json_dialect.py",

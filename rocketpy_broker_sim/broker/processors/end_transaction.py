@@ -134,11 +134,11 @@ def _read(broker: TransactionView, position: int, *topics: str) -> StoredRecord:
         BrokerError: there is no such message.
     """
     try:
-        data = broker.store.read(position) if position >= 0 else None
+        data = broker.store.reads.read(position) if position >= 0 else None
         if data is not None:
             record = stored_record(data, encoded=False)  # the message of its outcome is encoded when it is put
             head, topic = record.head, record.message.topic
-            if topic in topics and broker.store.position(topic, head.queue_id, head.queue_offset) == position:
+            if topic in topics and broker.store.reads.position(topic, head.queue_id, head.queue_offset) == position:
                 return record
     except (MessageDecodeError, StoreError) as exc:
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, _NOT_FOUND) from exc

@@ -99,7 +99,7 @@ def _look_up(broker: SendBackView, offset: int) -> StoredRecord:
     """
     failure = BrokerError.for_code(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
     try:
-        data = broker.store.read(offset) if offset >= 0 else None
+        data = broker.reads.read(offset) if offset >= 0 else None
         if data is None:
             raise failure
         return stored_record(data)

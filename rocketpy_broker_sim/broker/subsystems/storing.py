@@ -89,7 +89,7 @@ class Storing(Subsystem):
         self.disk = Disk(self.store)
         self.cleaning = Cleaning(self.store.retention, settings, self.store.flags)
         self._reput = ReputService(self.store, self.turn)
-        self._index = IndexCatchUpService(self.store)
+        self._index = IndexCatchUpService(self.store.index, self.store.index_catch_up)
         self._allocation = FileAllocation(self.store.files_ahead)
         self._transient_commit: TransientCommit | None = None
         if self.store.pool is not None:

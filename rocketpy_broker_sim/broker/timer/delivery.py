@@ -81,7 +81,7 @@ class Delivery:
             StoreError: the disk refused to read it.
         """
         try:
-            data = self._store.read(position, self._size_of_unchecked(size))
+            data = self._store.reads.read(position, self._size_of_unchecked(size))
             if data is None or len(data) != size:
                 log.warning("a timer message is gone: the log has no record of %d bytes at %d", size, position)
                 return Outcome()

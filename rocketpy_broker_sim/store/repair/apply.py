@@ -109,7 +109,7 @@ class Repair:
         store.load()
         try:
             if known is not None:
-                store.delete_topics(store.topics() - topics - known)
+                store.delete_topics(store.reads.topics() - topics - known)
         finally:
             store.close()
 

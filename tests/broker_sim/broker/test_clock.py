@@ -28,7 +28,7 @@ async def test_threat_L10_timers_run_on_the_monotonic_clock(autojump_clock: Mock
             assert 20 <= trio.current_time() - began < 26
             await client.send(body=b"after")
             assert bodies(await client.pull()) == [b"before", b"after"]
-            times = [broker.store.store_time("T", 0, offset) for offset in range(2)]
+            times = [broker.store.reads.store_time("T", 0, offset) for offset in range(2)]
             assert times == sorted(times)
 
 

@@ -125,13 +125,13 @@ async def test_more_sends_than_may_wait_for_the_disk_are_refused_before_they_are
 
 async def test_a_flush_that_somebody_else_did_lets_answers_go_and_consumers_read(autojump_clock: MockClock) -> None:
     async with broker_and_client(flush_disk_type="SYNC_FLUSH") as (broker, client):
-        broker.store.flush_commit_log()
+        broker.store.flushing.commit_log.flush()
 
         def and_flush(processor):
             def process(connection, request):
                 answer = processor(connection, request)
                 broker.store.commit_pending()
-                broker.store.flush_commit_log()
+                broker.store.flushing.commit_log.flush()
                 return answer
 
             return process
@@ -156,14 +156,14 @@ async def test_a_flush_that_fails_once_is_tried_again(
     """Where the log itself can still be flushed: what the store says is for good, it says each time."""
     storage = MemoryStorage()
     async with broker_and_client(storage=storage, flush_disk_type="SYNC_FLUSH") as (broker, client):
-        flush, failures = broker.store.flush_commit_log, [store_services.StoreError("no descriptor is left")]
+        flush, failures = broker.store.flushing.commit_log.flush, [store_services.StoreError("no descriptor is left")]
 
         def sometimes() -> None:
             if failures:
                 raise failures.pop()
             flush()
 
-        monkeypatch.setattr(broker.store, "flush_commit_log", sometimes)
+        monkeypatch.setattr(broker.store.flushing.commit_log, "flush", sometimes)
         answer = await client.send(body=b"unknown")
         assert (answer.code, "unknown" in answer.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, True)
         assert (await client.send(body=b"known")).code == 0

@@ -224,7 +224,7 @@ async def test_half_messages_of_one_read_go_together(autojump_clock: MockClock, 
         fields = decode_answer(answers[6]).ext_fields
         assert (fields["queueId"], fields["queueOffset"], fields["transactionId"]) == ("2", "8", "A")
         assert broker.transactions.ledger.metrics.counts() == {"T": 22}
-        (half,) = decode_messages(broker.store.get(TRANSACTION_HALF_TOPIC, 0, 21, 1).records)
+        (half,) = decode_messages(broker.store.reads.get(TRANSACTION_HALF_TOPIC, 0, 21, 1).records)
         waited = broker.store.clock.waited_ms(half.commit_log_offset, half.store_timestamp)
         assert waited is not None
         assert waited < 100  # the wall clock of the test did not go on
@@ -361,4 +361,4 @@ async def test_what_a_hook_changes_in_a_send_holds_though_its_header_was_known(a
     async with open_broker(kit_settings(), network=network, storage=MemoryStorage(), hooks=[Moving()]) as broker:
         wire = await wire_to(network, broker)
         await wire.ask(*[send(n) for n in range(5)])
-        assert [broker.store.max_offset("T", queue) for queue in (0, 3)] == [0, 5]
+        assert [broker.store.reads.max_offset("T", queue) for queue in (0, 3)] == [0, 5]

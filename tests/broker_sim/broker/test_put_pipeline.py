@@ -131,7 +131,7 @@ async def test_a_new_stage_diverts_what_it_watches_and_keeps_its_run_off_the_pla
         assert (taken.runs[-1], stage.runs) == (0, [6])
         assert {decode_answer(header).code for header in answers.values()} == {ResponseCode.SUCCESS}
         assert bodies(await client.pull("T", 0, 5)) == [b"1", b"3", b"5"]
-        assert [broker.store.max_offset("Elsewhere", 0), broker.store.max_offset("T", 0)] == [3, 8]
+        assert [broker.store.reads.max_offset("Elsewhere", 0), broker.store.reads.max_offset("T", 0)] == [3, 8]
 
 
 @pytest.mark.parametrize("place", [Place.TIMER, Place.HALF_MESSAGE])
@@ -147,7 +147,7 @@ async def test_what_a_new_stage_refuses_is_told_to_its_sender_alone(
         answers = await wire.ask(*[send(n, SEALED.format(n, seal), queue_id=0) for n, seal in enumerate(seals)])
         codes = [decode_answer(answers[n]).code for n in range(3)]
         assert codes == [ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL, ResponseCode.SUCCESS]
-        assert broker.store.max_offset("Elsewhere", 0) == 2
+        assert broker.store.reads.max_offset("Elsewhere", 0) == 2
 
 
 def test_a_plain_run_knows_what_every_stage_watches(monkeypatch: pytest.MonkeyPatch) -> None:

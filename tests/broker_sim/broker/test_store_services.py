@@ -169,4 +169,4 @@ async def test_only_one_flush_of_the_log_or_of_the_queues_runs_at_a_time(
         for _ in range(20):
             await client.send()
             await trio.sleep(0.7)
-    assert seen == {"flush_commit_log", "flush_queues"}
+    assert seen == {"flush", "flush_queues"}
