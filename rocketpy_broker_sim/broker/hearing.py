@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.durability import Hear
+    from rocketpy_broker_sim.broker.flushing.gate import Hear
 
 __all__ = ["HEARD_WITHIN", "FirstHearings", "Hearing", "Hearings"]
 

@@ -47,7 +47,7 @@ class Delays(Subsystem):
         self._interval = config.store.flush_delay_offset_interval / 1000
         offsets = DelayOffsetTable(config, storage)
         self.schedule = ScheduleService(
-            storing.store, levels, offsets, storing.commit, storing.disk.flush_taken, topics.queues_read
+            storing.store, levels, offsets, storing.commit, storing.flusher.flush_taken, topics.queues_read
         )
         storing.turn.subscribe(self._arrived)
 

@@ -96,7 +96,7 @@ class Transactions(Subsystem):
             self.ledger,
             place=partial(self._storing.place, wait=False),
             commit=self._storing.commit,
-            flush=self._storing.disk.flush_taken,
+            flush=self._storing.flusher.flush_taken,
             ask=asking.ask,
             note=self._note,
         )

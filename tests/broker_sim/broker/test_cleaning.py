@@ -84,7 +84,7 @@ class Peer:
             for number in range(files * PER_FILE):
                 assert (await client.send(topic, body=b"%04d" % number + bytes(1000))).code == 0
         if flush:
-            await self._broker.storing.disk.flush_all()
+            await self._broker.storing.flusher.flush_all()
         return files * PER_FILE
 
 
@@ -246,7 +246,7 @@ async def test_index_files_that_lead_nowhere_go(autojump_clock: MockClock) -> No
         for number in range(30):
             properties = f"KEYS\x01key{number}\x02"
             assert (await client.send(body=bytes(1000), properties=properties)).code == 0
-        await broker.storing.disk.flush_all()
+        await broker.storing.flusher.flush_all()
         assert len(storage.list("index")) == 7
         storage.used[""] = 0.86
         await trio.sleep(60)
