@@ -16,7 +16,7 @@ import attrs
 from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.registration import Piece, TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.route import BrokerData, QueueData
-from rocketpy.wire.bodies.topics import DataVersion, TopicQueueMappingInfo
+from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.namesrv.clusters import Clusters, FilterServers
 from rocketpy_broker_sim.namesrv.identity import BrokerKey, Identity
@@ -141,11 +141,6 @@ class RouteInfo:
     def queues(self) -> Mapping[str, Mapping[str, QueueData]]:
         """topic -> broker name -> queues; not to be changed."""
         return self.table.queues
-
-    @property
-    def queue_mappings(self) -> Mapping[str, Mapping[str, TopicQueueMappingInfo]]:
-        """topic -> broker name -> queues of a static topic; not to be changed."""
-        return self.table.mappings
 
     # --- registration ----------------------------------------------------------------------------------
 
@@ -471,10 +466,6 @@ class RouteInfo:
                 if count % TOPICS_A_STEP == 0:
                     yield
         return True
-
-    def set_write_permission(self, broker_name: str, *, allowed: bool) -> int:
-        """`write_permission_steps`, all of them at once."""
-        return run_steps(self.write_permission_steps(broker_name, allowed=allowed))
 
     def write_permission_steps(self, broker_name: str, *, allowed: bool) -> Steps[int]:
         """Give or take the write permission of every queue of a broker. Returns how many topics it has."""
