@@ -202,45 +202,142 @@ class Broker:
 
     def _make_views(self, checks: SendChecks) -> Views:
         """What each kind of request may reach."""
-        config, identity, statistics = self.config, self.identity, self.counting.statistics
-        store, turn, cleaning = self.storing.store, self.storing.turn, self.storing.cleaning
-        reads, topics, groups, offsets = store.reads, self.tables.topics, self.tables.groups, self.tables.offsets
-        consumers, producers = self.clients.consumers, self.clients.producers
-        filters = self.filters.registry
-        pipeline, persistence, waiters = self.pipeline, self.saving.persistence, self.pulls.waiters
+        config, identity, turn, pipeline = self.config, self.identity, self.storing.turn, self.pipeline
+        store, reads, persistence = self.storing.store, self.storing.store.reads, self.saving.persistence
+        topics, groups, offsets = self.tables.topics, self.tables.groups, self.tables.offsets
+        consumers = self.clients.consumers
         return Views(
-            send=SendView(identity, store, turn, pipeline, checks, self.storing.refusal, self.slices),
-            recall=RecallView(config, identity, topics, turn, pipeline),
-            timer=TimerView(self.timers.timers, self.timers.metrics, self.timers.is_on),
-            send_back=SendBackView(config, identity, reads, topics, groups, turn, pipeline),
-            transactions=TransactionView(
-                config, identity, store, topics, turn, pipeline, self.transactions.ledger, self.storing.refusal
+            send=self._send_view(checks),
+            recall=RecallView(config=config, identity=identity, topics=topics, turn=turn, pipeline=pipeline),
+            timer=TimerView(timers=self.timers.timers, metrics=self.timers.metrics, is_on=self.timers.is_on),
+            send_back=self._send_back_view(),
+            transactions=self._transaction_view(),
+            reply=self._reply_view(checks),
+            pull=self._pull_view(),
+            query=QueryView(config=config, reads=reads, keys=store.keys),
+            queue_offset=QueueView(reads=reads),
+            client_manage=self._client_view(),
+            consumer_manage=PositionView(
+                config=config, reads=reads, topics=topics, groups=groups, offsets=offsets, consumers=consumers
             ),
-            reply=ReplyView(config, identity, turn, pipeline, checks, producers, self.replying.pushes),
-            pull=PullView(
-                config,
-                reads,
-                topics,
-                groups,
-                offsets,
-                consumers,
-                statistics,
-                self.pulls.hold,
-                filters,
-                self._pull_later,
+            locks=LockView(locks=self.clients.locks),
+            reset_offset=self._reset_view(),
+            consume_stats=self._stats_view(),
+            client_calls=CallView(
+                config=config, reads=reads, topics=topics, groups=groups, consumers=consumers, calls=self.clients.calls
             ),
-            query=QueryView(config, reads, store.keys),
-            queue_offset=QueueView(reads),
-            client_manage=ClientView(config, topics, groups, consumers, producers, FirstHearings(self._hear), filters),
-            consumer_manage=PositionView(config, reads, topics, groups, offsets, consumers),
-            locks=LockView(self.clients.locks),
-            reset_offset=ResetView(config, reads, topics, groups, offsets, consumers, waiters, persistence),
-            consume_stats=StatsView(config, identity, reads, topics, groups, offsets, consumers, statistics.reads),
-            client_calls=CallView(config, reads, topics, groups, consumers, self.clients.calls),
-            admin_topic=TopicAdminView(config, store, topics, offsets, turn, persistence),
-            admin_group=GroupAdminView(groups, offsets, persistence),
-            cleaning=CleaningView(store, topics, offsets, turn, persistence, cleaning),
-            admin_broker=BrokerAdminView(config, identity, topics, lambda: self.runtime_info()),
+            admin_topic=TopicAdminView(
+                config=config, store=store, topics=topics, offsets=offsets, turn=turn, persistence=persistence
+            ),
+            admin_group=GroupAdminView(groups=groups, offsets=offsets, persistence=persistence),
+            cleaning=self._cleaning_view(),
+            admin_broker=BrokerAdminView(
+                config=config, identity=identity, topics=topics, runtime_info=lambda: self.runtime_info()
+            ),
+        )
+
+    def _send_view(self, checks: SendChecks) -> SendView:
+        return SendView(
+            identity=self.identity,
+            store=self.storing.store,
+            turn=self.storing.turn,
+            pipeline=self.pipeline,
+            checks=checks,
+            refusal=self.storing.refusal,
+            slices=self.slices,
+        )
+
+    def _send_back_view(self) -> SendBackView:
+        return SendBackView(
+            config=self.config,
+            identity=self.identity,
+            reads=self.storing.store.reads,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            turn=self.storing.turn,
+            pipeline=self.pipeline,
+        )
+
+    def _transaction_view(self) -> TransactionView:
+        return TransactionView(
+            config=self.config,
+            identity=self.identity,
+            store=self.storing.store,
+            topics=self.tables.topics,
+            turn=self.storing.turn,
+            pipeline=self.pipeline,
+            ledger=self.transactions.ledger,
+            refusal=self.storing.refusal,
+        )
+
+    def _reply_view(self, checks: SendChecks) -> ReplyView:
+        return ReplyView(
+            config=self.config,
+            identity=self.identity,
+            turn=self.storing.turn,
+            pipeline=self.pipeline,
+            checks=checks,
+            producers=self.clients.producers,
+            pushes=self.replying.pushes,
+        )
+
+    def _pull_view(self) -> PullView:
+        return PullView(
+            config=self.config,
+            reads=self.storing.store.reads,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            offsets=self.tables.offsets,
+            consumers=self.clients.consumers,
+            statistics=self.counting.statistics,
+            hold=self.pulls.hold,
+            filters=self.filters.registry,
+            resume=self._pull_later,
+        )
+
+    def _client_view(self) -> ClientView:
+        return ClientView(
+            config=self.config,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            consumers=self.clients.consumers,
+            producers=self.clients.producers,
+            new_topics=FirstHearings(self._hear),
+            filters=self.filters.registry,
+        )
+
+    def _reset_view(self) -> ResetView:
+        return ResetView(
+            config=self.config,
+            reads=self.storing.store.reads,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            offsets=self.tables.offsets,
+            consumers=self.clients.consumers,
+            waiters=self.pulls.waiters,
+            persistence=self.saving.persistence,
+        )
+
+    def _stats_view(self) -> StatsView:
+        return StatsView(
+            config=self.config,
+            identity=self.identity,
+            reads=self.storing.store.reads,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            offsets=self.tables.offsets,
+            consumers=self.clients.consumers,
+            group_reads=self.counting.statistics.reads,
+        )
+
+    def _cleaning_view(self) -> CleaningView:
+        return CleaningView(
+            store=self.storing.store,
+            topics=self.tables.topics,
+            offsets=self.tables.offsets,
+            turn=self.storing.turn,
+            persistence=self.saving.persistence,
+            cleaning=self.storing.cleaning,
         )
 
     # --- what programs around a broker ask for most ----------------------------------------------------

@@ -52,22 +52,34 @@ class _Alike(NamedTuple):
     """What messages must have in common to be put together."""
 
     topic: str
+    """The topic for consumers."""
     flag: int
+    """The number that its sender gave it."""
     sys_flag: int
+    """Its flag word, as committed."""
     born_host: bytes
+    """The address of its sender, packed."""
     reconsume_times: int
+    """How often it was sent back."""
 
 
 class _Commit(NamedTuple):
     """A commit, and the message for its consumers."""
 
     request: LaidOutEnd
+    """What ends the transaction."""
     alike: _Alike
+    """What it has in common with others of its run."""
     key: Key
+    """Group and id of the transaction."""
     queue_id: int
+    """The queue for consumers."""
     body: bytes
+    """The body of the message, as stored."""
     properties: bytes
+    """Those of the half message, encoded."""
     born_timestamp: int
+    """When the message was made, ms since 1970."""
 
 
 class CommitRuns:

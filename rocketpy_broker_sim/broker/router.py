@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from rocketpy.wire.codes import RequestCode, ResponseCode
-from rocketpy_broker_sim.broker.lanes import Lane, Route
+from rocketpy_broker_sim.broker.lane import Lane
+from rocketpy_broker_sim.broker.lanes import Route
 from rocketpy_broker_sim.broker.processors import (
     admin_broker,
     admin_group,

@@ -99,6 +99,9 @@ class SendView(NamedTuple):
     """SEND_MESSAGE and its kin.
 
     Attributes:
+        identity: Who the broker is.
+        store: The messages.
+        turn: What processors run in; it writes what they put.
         pipeline: Leads messages into the store.
         checks: Its first stage, which a run of plain sends asks by itself.
         refusal: Says why nothing may be put now.
@@ -118,6 +121,10 @@ class RecallView(NamedTuple):
     """RECALL_MESSAGE.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        topics: The topics.
+        turn: What processors run in; it writes what they put.
         pipeline: Leads recalls into the store.
     """
 
@@ -146,6 +153,12 @@ class SendBackView(NamedTuple):
     """CONSUMER_SEND_MSG_BACK.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        turn: What processors run in; it writes what they put.
         pipeline: Leads messages into the store.
     """
 
@@ -162,6 +175,11 @@ class TransactionView(NamedTuple):
     """END_TRANSACTION and RESUME_CHECK_HALF_MESSAGE.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        store: The messages.
+        topics: The topics.
+        turn: What processors run in; it writes what they put.
         pipeline: Leads messages into the store.
         ledger: Knows which transactions have ended.
         refusal: Says why nothing may be put now.
@@ -181,6 +199,9 @@ class ReplyView(NamedTuple):
     """SEND_REPLY_MESSAGE.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        turn: What processors run in; it writes what they put.
         pipeline: Leads messages into the store.
         checks: Its first stage, which finds the queue of a reply.
         producers: The clients that may have made the request.
@@ -200,9 +221,15 @@ class PullView(NamedTuple):
     """PULL_MESSAGE.
 
     Attributes:
-        statistics: Hears of what was given.
+        config: The settings.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        offsets: Where groups stand.
+        consumers: The members of consumer groups.
+        statistics: Counts what was given.
         hold: Keeps a pull that finds nothing.
-        filters: Who filters by properties.
+        filters: Which groups filter by properties.
         resume: Carries out a pull that had to wait for its expression, from its beginning.
     """
 
@@ -219,7 +246,13 @@ class PullView(NamedTuple):
 
 
 class QueryView(NamedTuple):
-    """Messages by key and by position."""
+    """Messages by key and by position.
+
+    Attributes:
+        config: The settings.
+        reads: Messages, offsets and times, for reading.
+        keys: Messages by their keys.
+    """
 
     config: BrokerConfig
     reads: MessageReads
@@ -227,7 +260,11 @@ class QueryView(NamedTuple):
 
 
 class QueueView(NamedTuple):
-    """How far queues go."""
+    """How far queues go.
+
+    Attributes:
+        reads: Messages, offsets and times, for reading.
+    """
 
     reads: MessageReads
 
@@ -239,9 +276,13 @@ class ClientView(NamedTuple):
     """Clients that come and go.
 
     Attributes:
+        config: The settings.
+        topics: The topics.
+        groups: The consumer groups.
+        consumers: The members of consumer groups.
         producers: Those that send.
         new_topics: Those of which the name servers have not heard yet.
-        filters: Who filters by properties.
+        filters: Which groups filter by properties.
     """
 
     config: BrokerConfig
@@ -254,7 +295,16 @@ class ClientView(NamedTuple):
 
 
 class PositionView(NamedTuple):
-    """Where groups stand, as their members ask and tell."""
+    """Where groups stand, as their members ask and tell.
+
+    Attributes:
+        config: The settings.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        offsets: Where groups stand.
+        consumers: The members of consumer groups.
+    """
 
     config: BrokerConfig
     reads: MessageReads
@@ -265,7 +315,11 @@ class PositionView(NamedTuple):
 
 
 class LockView(NamedTuple):
-    """Locks on queues, for ordered consumption."""
+    """Locks on queues, for ordered consumption.
+
+    Attributes:
+        locks: Which member of a group holds which queue.
+    """
 
     locks: QueueLocks
 
@@ -274,6 +328,13 @@ class StatsView(NamedTuple):
     """How far groups have come.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        offsets: Where groups stand.
+        consumers: The members of consumer groups.
         group_reads: What they got lately, and how far they have pulled.
     """
 
@@ -291,6 +352,11 @@ class CallView(NamedTuple):
     """What is asked of clients on behalf of administrators.
 
     Attributes:
+        config: The settings.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        consumers: The members of consumer groups.
         calls: Those that are under way.
     """
 
@@ -306,7 +372,14 @@ class ResetView(NamedTuple):
     """Where groups shall stand, as an administrator tells.
 
     Attributes:
+        config: The settings.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        offsets: Where groups stand.
+        consumers: The members of consumer groups.
         waiters: The held pulls; those of the group in these queues are answered.
+        persistence: Writes the tables.
     """
 
     config: BrokerConfig
@@ -323,7 +396,16 @@ class ResetView(NamedTuple):
 
 
 class TopicAdminView(NamedTuple):
-    """Topics by the hand of an administrator."""
+    """Topics by the hand of an administrator.
+
+    Attributes:
+        config: The settings.
+        store: The messages.
+        topics: The topics.
+        offsets: Where groups stand.
+        turn: What processors run in; it writes what they put.
+        persistence: Writes the tables.
+    """
 
     config: BrokerConfig
     store: MessageStore
@@ -334,7 +416,13 @@ class TopicAdminView(NamedTuple):
 
 
 class GroupAdminView(NamedTuple):
-    """Groups by the hand of an administrator."""
+    """Groups by the hand of an administrator.
+
+    Attributes:
+        groups: The consumer groups.
+        offsets: Where groups stand.
+        persistence: Writes the tables.
+    """
 
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
@@ -345,6 +433,11 @@ class CleaningView(NamedTuple):
     """Cleaning by the hand of an administrator.
 
     Attributes:
+        store: The messages.
+        topics: The topics.
+        offsets: Where groups stand.
+        turn: What processors run in; it writes what they put.
+        persistence: Writes the tables.
         cleaning: What deletes files.
     """
 
@@ -360,6 +453,9 @@ class BrokerAdminView(NamedTuple):
     """The settings and the state of the broker.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        topics: The topics.
         runtime_info: Tells what it has done and holds, by Apache's keys.
     """
 
@@ -370,7 +466,7 @@ class BrokerAdminView(NamedTuple):
 
 
 class Views(NamedTuple):
-    """The views of one broker, by the processor module that gets each."""
+    """The views of one broker; each is named after the processor module that gets it, which its class describes."""
 
     send: SendView
     recall: RecallView
