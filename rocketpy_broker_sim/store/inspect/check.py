@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout
     from rocketpy_broker_sim.store.log.scan import LogRecord
 
-__all__ = ["Check", "Counts"]
+__all__ = ["Check", "CheckCounts"]
 
 MAX_REGIONS = 10_000
 """Damaged regions that are remembered to explain units that lead there."""
 
 
 @attrs.define
-class Counts:
+class CheckCounts:
     """What a check went over and found."""
 
     messages: int = 0
@@ -59,7 +59,7 @@ class Check:
         """
         self._layout = layout
         self._progress = progress
-        self.counts = Counts(queues=len(layout.queues), index_files=len(layout.index))
+        self.counts = CheckCounts(queues=len(layout.queues), index_files=len(layout.index))
         self.log_end = layout.log.start
         self._regions: list[tuple[int, int]] = []
         self._open: Entry | None = None
