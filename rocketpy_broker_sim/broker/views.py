@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.headers.pull import PullMessageRequestHeader
     from rocketpy_broker_sim.broker.calling import ClientCalls
-    from rocketpy_broker_sim.broker.cleaning import Cleaning
+    from rocketpy_broker_sim.broker.cleaning_service import CleaningService
     from rocketpy_broker_sim.broker.filter_registry import FilterRegistry
     from rocketpy_broker_sim.broker.hearing import FirstHearings
     from rocketpy_broker_sim.broker.identity import Identity
@@ -446,7 +446,7 @@ class CleaningView(NamedTuple):
     offsets: ConsumerOffsetTable
     turn: Turn
     persistence: Persistence
-    cleaning: Cleaning
+    cleaning: CleaningService
 
 
 class BrokerAdminView(NamedTuple):

@@ -9,7 +9,7 @@ import trio
 
 from rocketpy.services import run_blocking
 from rocketpy_broker_sim.broker.allocation import FileAllocation
-from rocketpy_broker_sim.broker.cleaning import Cleaning
+from rocketpy_broker_sim.broker.cleaning_service import CleaningService
 from rocketpy_broker_sim.broker.flushing.flusher import StoreFlusher
 from rocketpy_broker_sim.broker.flushing.gate import Durability
 from rocketpy_broker_sim.broker.flushing.pool import TransientCommit
@@ -87,7 +87,7 @@ class Storing(Subsystem):
         self.turn = Turn(self.store, self.gate, self.conditions, self.put_times, hooks)
         self.turn.subscribe(self._count)
         self.flusher = StoreFlusher(self.store)
-        self.cleaning = Cleaning(self.store.retention, settings, self.store.flags)
+        self.cleaning = CleaningService(self.store.retention, settings, self.store.flags)
         self._reput = ReputService(self.store, self.turn)
         self._index = IndexCatchUpService(self.store.index, self.store.index_catch_up)
         self._allocation = FileAllocation(self.store.files_ahead)

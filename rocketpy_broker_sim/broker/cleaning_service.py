@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.retention import Retention
 
-__all__ = ["Cleaning"]
+__all__ = ["CleaningService"]
 
 ROUNDS_ON_COMMAND = 20
 """Rounds that follow a command to delete; enough for 200 files, as with Apache's broker."""
@@ -34,7 +34,7 @@ QUEUES_AT_ONCE = 50
 log = get_logger(__name__)
 
 
-class Cleaning:
+class CleaningService:
     """Cleans one store.
 
     Args:
