@@ -230,7 +230,7 @@ class Broker:
                 config=config, store=store, topics=topics, offsets=offsets, turn=turn, persistence=persistence
             ),
             admin_group=GroupAdminView(groups=groups, offsets=offsets, persistence=persistence),
-            cleaning=self._cleaning_view(),
+            admin_cleaning=self._cleaning_view(),
             admin_broker=BrokerAdminView(
                 config=config, identity=identity, topics=topics, runtime_info=lambda: self.runtime_info()
             ),

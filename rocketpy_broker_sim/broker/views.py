@@ -485,5 +485,5 @@ class Views(NamedTuple):
     client_calls: CallView
     admin_topic: TopicAdminView
     admin_group: GroupAdminView
-    cleaning: CleaningView
+    admin_cleaning: CleaningView
     admin_broker: BrokerAdminView

@@ -38,7 +38,7 @@ _FIELD = re.compile(r"max_[a-z_]+")
 
 ELSEWHERE = {
     # what servers do by themselves
-    "cleaning.MOST_LOGGED": "names in a line of the log",
+    "admin_cleaning.MOST_LOGGED": "names in a line of the log",
     "subscriptions.MOST_LOGGED": "names in a line of the log",
     "topics.MOST_LOGGED": "names in a line of the log",
     "consumers._MOST_KEPT": "answers that are kept to be sent again",

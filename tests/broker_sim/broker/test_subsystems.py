@@ -148,7 +148,7 @@ VIEW_OF = {
     "reset_offset": (processors.reset_offset,),
     "admin_topic": (processors.admin_topic,),
     "admin_group": (processors.admin_group,),
-    "cleaning": (processors.cleaning,),
+    "admin_cleaning": (processors.admin_cleaning,),
     "admin_broker": (processors.admin_broker,),
 }
 """The modules that work on each view."""
