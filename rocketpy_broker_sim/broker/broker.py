@@ -18,11 +18,11 @@ from rocketpy_broker_sim.broker.identity import Identity
 from rocketpy_broker_sim.broker.lanes import Lanes
 from rocketpy_broker_sim.broker.processors.pull import pull_again, pull_message
 from rocketpy_broker_sim.broker.put_pipeline import Place, PutPipeline, Stage
-from rocketpy_broker_sim.broker.putting import StoreStage
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.broker.send_checks import ChecksView, SendChecks
 from rocketpy_broker_sim.broker.statistics import BrokerStatistics
+from rocketpy_broker_sim.broker.store_stage import StoreStage
 from rocketpy_broker_sim.broker.subsystems.clients import Clients
 from rocketpy_broker_sim.broker.subsystems.counting import Counting
 from rocketpy_broker_sim.broker.subsystems.delays import Delays

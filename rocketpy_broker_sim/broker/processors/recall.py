@@ -17,7 +17,7 @@ from rocketpy.wire.names import RETRY_PREFIX
 from rocketpy.wire.recall_handle import RecallHandle
 from rocketpy.wire.sysflag import Permission
 from rocketpy_broker_sim.broker.put_pipeline import Place, Put
-from rocketpy_broker_sim.broker.putting import packed_address
+from rocketpy_broker_sim.broker.store_stage import packed_address
 from rocketpy_broker_sim.broker.timer.times import delete_key
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 

@@ -16,9 +16,9 @@ from rocketpy_broker_sim.broker.flushing.pool import TransientCommit
 from rocketpy_broker_sim.broker.flushing.services import GroupCommit, LogFlush, QueueFlush
 from rocketpy_broker_sim.broker.index_catch_up import IndexCatchUpService
 from rocketpy_broker_sim.broker.put_times import PutTimes
-from rocketpy_broker_sim.broker.putting import refusal_of
 from rocketpy_broker_sim.broker.reput import ReputService
 from rocketpy_broker_sim.broker.runtime_info import measures_of_puts, measures_of_store
+from rocketpy_broker_sim.broker.store_stage import refusal_of
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.turn import Turn
 from rocketpy_broker_sim.broker.write_conditions import WriteConditions
