@@ -22,11 +22,11 @@ from rocketpy.services import run_blocking, ticks
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.broker.again import Again, may_go, put_again, readable
 from rocketpy_broker_sim.broker.delay import queue_of_level
-from rocketpy_broker_sim.broker.stored import stored_records
+from rocketpy_broker_sim.broker.stored_records import stored_records
 
 if TYPE_CHECKING:
     from rocketpy.message import RecordHead
-    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.broker.stored_records import StoredRecord
     from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
     from rocketpy_broker_sim.store.delay_levels import DelayLevels
     from rocketpy_broker_sim.store.message_store import MessageStore

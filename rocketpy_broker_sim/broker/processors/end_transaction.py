@@ -24,7 +24,7 @@ from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.broker.again import readable
 from rocketpy_broker_sim.broker.commit_runs import CommitRuns, is_usual
 from rocketpy_broker_sim.broker.put_pipeline import Place, Put
-from rocketpy_broker_sim.broker.stored import stored_record
+from rocketpy_broker_sim.broker.stored_records import stored_record
 from rocketpy_broker_sim.broker.transactions.half import (
     committed,
     copy_to_half_topic,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.end_layout import LaidOutEnd
     from rocketpy_broker_sim.broker.replies import Replies
-    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.broker.stored_records import StoredRecord
     from rocketpy_broker_sim.broker.views import TransactionView
 
 __all__ = ["EndProcessor", "end_transaction", "resume_check"]

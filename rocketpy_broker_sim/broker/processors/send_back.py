@@ -18,7 +18,7 @@ from rocketpy.wire.names import dlq_topic, retry_topic
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.processors.checks import check_group
 from rocketpy_broker_sim.broker.put_pipeline import Place, Put
-from rocketpy_broker_sim.broker.stored import StoredRecord, stored_record
+from rocketpy_broker_sim.broker.stored_records import StoredRecord, stored_record
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
