@@ -19,7 +19,7 @@ from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.broker import Broker
-from rocketpy_broker_sim.broker.delay import put_aside
+from rocketpy_broker_sim.broker.delay import to_delay_topic
 from rocketpy_broker_sim.config import BrokerConfig, FlushDiskType, MessageStoreConfig
 from rocketpy_broker_sim.store.disk.failure import UnknownOutcomeError
 from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
@@ -146,7 +146,7 @@ class Driver:
             topic, queue_id, sent.body, encode_properties(properties), born_host=HOST, store_host=HOST
         )
         if delay:
-            put_aside(message, properties, delay, self.broker.delays.level_count)
+            to_delay_topic(message, properties, delay, self.broker.delays.level_count)
             sent.topic, sent.queue_id, sent.properties = message.topic, message.queue_id, properties
         self._note([sent], self.store.put(message))
 

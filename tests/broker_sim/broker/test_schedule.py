@@ -16,7 +16,7 @@ from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.broker.delay import put_aside
+from rocketpy_broker_sim.broker.delay import to_delay_topic
 from rocketpy_broker_sim.broker.schedule import ScheduleService
 from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
 from rocketpy_broker_sim.config import BrokerConfig
@@ -70,7 +70,7 @@ class Setup:
 
     def send(self, level: int, topic: str = "T", body: bytes = b"x", queue_id: int = 0, **properties: str) -> None:
         message = IncomingMessage(topic, queue_id, body, born_timestamp=5, reconsume_times=2, flag=9)
-        put_aside(message, {"UNIQ_KEY": "U1", **properties}, level, self.levels.count)
+        to_delay_topic(message, {"UNIQ_KEY": "U1", **properties}, level, self.levels.count)
         self.store.put(message)
         self.commit()
 
