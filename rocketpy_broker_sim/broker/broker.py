@@ -13,7 +13,6 @@ import trio
 
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy_broker_sim.broker.delay import DelayStage
-from rocketpy_broker_sim.broker.hearing import FirstHearings
 from rocketpy_broker_sim.broker.identity import Identity
 from rocketpy_broker_sim.broker.lanes import Lanes
 from rocketpy_broker_sim.broker.processors.pull import pull_again, pull_message
@@ -37,6 +36,7 @@ from rocketpy_broker_sim.broker.subsystems.tables import Tables
 from rocketpy_broker_sim.broker.subsystems.timers import Timers
 from rocketpy_broker_sim.broker.subsystems.transactions import Transactions
 from rocketpy_broker_sim.broker.timer.stage import TimerStage
+from rocketpy_broker_sim.broker.topic_announcement import NewTopics
 from rocketpy_broker_sim.broker.transactions.half import HalfStage
 from rocketpy_broker_sim.broker.views import (
     BrokerAdminView,
@@ -155,7 +155,7 @@ class Broker:
         """Make the parts that have something to keep."""
         config, statistics = self.config, BrokerStatistics(trio.current_time)
         answers = self.memory.account(ANSWERS)
-        self.storing = storing = Storing(storage, config, statistics, self._hear, hooks, answers)
+        self.storing = storing = Storing(storage, config, statistics, self._announce, hooks, answers)
         self.tables = Tables(config, storage, storing.store, self.memory)
         self.timers = Timers(config, storage, storing, self.tables.topics)
         self.delays = Delays(config, storage, storing, self.tables.topics)
@@ -302,7 +302,7 @@ class Broker:
             groups=self.tables.groups,
             consumers=self.clients.consumers,
             producers=self.clients.producers,
-            new_topics=FirstHearings(self._hear),
+            new_topics=NewTopics(self._announce),
             filters=self.filters.registry,
         )
 
@@ -383,8 +383,8 @@ class Broker:
 
     # --- what parts say to others that are made later --------------------------------------------------
 
-    def _hear(self, topic: str, done: Callable[[], object]) -> None:
-        self.naming.hear(topic, done)
+    def _announce(self, topic: str, done: Callable[[], object]) -> None:
+        self.naming.announce(topic, done)
 
     def _resume(self, connection: Connection, request: RemotingCommand) -> None:
         """A pull that was held goes on, in the lane of pulls."""

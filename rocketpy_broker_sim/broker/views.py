@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.calling import ClientCalls
     from rocketpy_broker_sim.broker.cleaning_service import CleaningService
     from rocketpy_broker_sim.broker.filter_registry import FilterRegistry
-    from rocketpy_broker_sim.broker.hearing import FirstHearings
     from rocketpy_broker_sim.broker.identity import Identity
     from rocketpy_broker_sim.broker.persistence import Persistence
     from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
     from rocketpy_broker_sim.broker.tables.timer_metrics import TimerMetricsTable
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
+    from rocketpy_broker_sim.broker.topic_announcement import NewTopics
     from rocketpy_broker_sim.broker.transactions.ledger import Ledger
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.broker.waiters import Waiters
@@ -281,7 +281,7 @@ class ClientView(NamedTuple):
         groups: The consumer groups.
         consumers: The members of consumer groups.
         producers: Those that send.
-        new_topics: Those of which the name servers have not heard yet.
+        new_topics: Those that the name servers do not know yet.
         filters: Which groups filter by properties.
     """
 
@@ -290,7 +290,7 @@ class ClientView(NamedTuple):
     groups: SubscriptionGroupTable
     consumers: ConsumerTable
     producers: ProducerTable
-    new_topics: FirstHearings
+    new_topics: NewTopics
     filters: FilterRegistry
 
 

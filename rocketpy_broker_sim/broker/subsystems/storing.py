@@ -30,8 +30,8 @@ from rocketpy_broker_sim.store.put_result import PutMessageResult, PutMessageSta
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.broker.flushing.gate import Hear
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
+    from rocketpy_broker_sim.broker.topic_announcement import Announce
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.serving.memory import Account
     from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
@@ -46,7 +46,7 @@ class Storing(Subsystem):
         storage: where.
         config: the settings.
         statistics: hears what can be read.
-        hear: tells of topics that the name servers have heard of.
+        announce: calls a function once the name servers know a topic.
         hooks: see every request and its answer.
         account: what answers keep that wait counts there.
 
@@ -61,7 +61,7 @@ class Storing(Subsystem):
         storage: Storage,
         config: BrokerConfig,
         statistics: BrokerStatistics,
-        hear: Hear,
+        announce: Announce,
         hooks: Sequence[RequestHook] = (),
         account: Account | None = None,
     ) -> None:
@@ -81,7 +81,7 @@ class Storing(Subsystem):
             if settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
             else None,
             most=config.send_thread_pool_queue_capacity,
-            hear=hear,
+            announce=announce,
             account=account,
         )
         self.turn = Turn(self.store, self.gate, self.conditions, self.put_times, hooks)

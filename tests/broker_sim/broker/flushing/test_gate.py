@@ -85,7 +85,7 @@ async def test_the_first_send_to_a_topic_also_waits_until_the_name_servers_have_
 ) -> None:
     heard: dict[str, Callable[[], object]] = {}
     log, peer = Log(), Peer()
-    gate = Durability(log, PutTimes(trio.current_time), sync_timeout=5, hear=heard.__setitem__)
+    gate = Durability(log, PutTimes(trio.current_time), sync_timeout=5, announce=heard.__setitem__)
     gate.pass_on(reply(peer, 1, 100, new_topic="T"))
     gate.pass_on(reply(peer, 2, 200))
     assert heard == {}
