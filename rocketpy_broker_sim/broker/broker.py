@@ -16,7 +16,7 @@ from rocketpy_broker_sim.broker.delay import DelayStage
 from rocketpy_broker_sim.broker.identity import Identity
 from rocketpy_broker_sim.broker.lanes import Lanes
 from rocketpy_broker_sim.broker.processors.pull import pull_again, pull_message
-from rocketpy_broker_sim.broker.put_pipeline import Place, PutPipeline, Stage
+from rocketpy_broker_sim.broker.put_pipeline import PutPipeline, Stage, StageOrder
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.broker.send_checks import ChecksView, SendChecks
@@ -175,7 +175,7 @@ class Broker:
         behind = self._stages()
         asked = ChecksView(config, self.identity, topics, self.tables.groups, self.clients.locks)
         checks = SendChecks(asked, behind.values())
-        self.pipeline = PutPipeline({Place.CHECKS: checks, **behind})
+        self.pipeline = PutPipeline({StageOrder.CHECKS: checks, **behind})
         self._views = self._make_views(checks)
         self.lanes = Lanes(lanes_of(config), routes_of(self._views), default_route(), turn, self.slices, self.memory)
         self.port = Port(
@@ -190,14 +190,14 @@ class Broker:
         )
         self.naming = Naming(config, network, topics, name_servers, lambda: self.identity.address)
 
-    def _stages(self) -> dict[Place, Stage]:
+    def _stages(self) -> dict[StageOrder, Stage]:
         """The stages of the put pipeline behind the checks."""
         timer = TimerStage(self.config.store, self.timers.count_in, self.storing.queue_refusal)
         return {
-            Place.HALF_MESSAGE: HalfStage(self.storing.queue_refusal, timer.refusal),
-            Place.TIMER: timer,
-            Place.DELAY_LEVEL: DelayStage(self.delays.level_count, self.storing.queue_refusal),
-            Place.STORE: StoreStage(self.storing.place, self.config),
+            StageOrder.HALF_MESSAGE: HalfStage(self.storing.queue_refusal, timer.refusal),
+            StageOrder.TIMER: timer,
+            StageOrder.DELAY_LEVEL: DelayStage(self.delays.level_count, self.storing.queue_refusal),
+            StageOrder.STORE: StoreStage(self.storing.place, self.config),
         }
 
     def _make_views(self, checks: SendChecks) -> Views:

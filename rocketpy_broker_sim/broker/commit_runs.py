@@ -17,7 +17,7 @@ from rocketpy.wire.properties import plain_pairs
 from rocketpy.wire.record import body_crc, head_layout, read_head
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, with_transaction_type
 from rocketpy_broker_sim.broker.again import readable
-from rocketpy_broker_sim.broker.put_pipeline import Place
+from rocketpy_broker_sim.broker.put_pipeline import StageOrder
 from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
 from rocketpy_broker_sim.store.put_result import IncomingMessage, MessageRun, PutMessageStatus
 
@@ -93,7 +93,7 @@ class CommitRuns:
     def __init__(self, broker: TransactionView, alone: Processor) -> None:
         self._broker = broker
         self._alone = alone
-        names = _ALONE | broker.pipeline.watched_behind(Place.HALF_MESSAGE)
+        names = _ALONE | broker.pipeline.watched_behind(StageOrder.HALF_MESSAGE)
         self._watched = {name.encode() for name in names}
 
     def take(self, connection: Connection, requests: Sequence[LaidOutEnd]) -> list[CommitReplies]:

@@ -15,7 +15,7 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import AUTO_CREATE_TOPIC, check_topic
-from rocketpy_broker_sim.broker.put_pipeline import Place, Put
+from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
 from rocketpy_broker_sim.store.put_result import GetMessageStatus, IncomingMessage
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def put(brokers: Sequence[Broker], message: Message, turn: int) -> str:
     properties = dict(message.properties)
     properties[PropertyName.UNIQUE_KEY] = message_id = broker.identity.unique_ids.next()
     put = Put(_incoming(broker, message, queue_id, properties), properties)
-    broker.pipeline.take([put], behind=Place.CHECKS)
+    broker.pipeline.take([put], behind=StageOrder.CHECKS)
     if put.error is not None:
         raise put.error
     if put.refusal is not None:

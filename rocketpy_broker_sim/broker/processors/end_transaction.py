@@ -23,7 +23,7 @@ from rocketpy.wire.names import TRANSACTION_DISCARD_TOPIC, TRANSACTION_HALF_TOPI
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.broker.again import readable
 from rocketpy_broker_sim.broker.commit_runs import CommitRuns, is_usual
-from rocketpy_broker_sim.broker.put_pipeline import Place, Put
+from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
 from rocketpy_broker_sim.broker.stored_records import stored_record
 from rocketpy_broker_sim.broker.transactions.half import (
     committed,
@@ -180,7 +180,7 @@ def _commit(broker: TransactionView, record: StoredRecord) -> tuple[int, str] | 
         return ResponseCode.SYSTEM_ERROR, "the half message has no valid real topic"
     message.queue_id = readable(broker.topics.queues_read(message.topic), message.queue_id)
     put = Put(message=message, properties=record.properties)
-    broker.pipeline.take([put], behind=Place.HALF_MESSAGE)
+    broker.pipeline.take([put], behind=StageOrder.HALF_MESSAGE)
     broker.turn.rests_on(put)
     put.check()
     return put.refusal
@@ -196,7 +196,7 @@ def resume_check(broker: TransactionView, connection: Connection, request: Remot
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark) from exc
     record = _read(broker, position, TRANSACTION_DISCARD_TOPIC)
     put = Put(message=copy_to_half_topic(record, checked=0))
-    broker.pipeline.take([put], behind=Place.DELAY_LEVEL)
+    broker.pipeline.take([put], behind=StageOrder.DELAY_LEVEL)
     broker.turn.rests_on(put)
     put.check()
     if put.refusal is not None or put.result is None:

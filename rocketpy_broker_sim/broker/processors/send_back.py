@@ -17,7 +17,7 @@ from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from rocketpy.wire.names import dlq_topic, retry_topic
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.processors.checks import check_group
-from rocketpy_broker_sim.broker.put_pipeline import Place, Put
+from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
 from rocketpy_broker_sim.broker.stored_records import StoredRecord, stored_record
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
@@ -54,7 +54,7 @@ def send_back(broker: SendBackView, connection: Connection, request: RemotingCom
     else:
         _retry(broker, name, queue_id, header.delay_level, record)
     put.message, put.properties = record.message, record.properties
-    broker.pipeline.take([put], behind=Place.CHECKS)
+    broker.pipeline.take([put], behind=StageOrder.CHECKS)
     broker.turn.rests_on(put)
     put.check()
     if put.result is None and put.refusal is not None:
