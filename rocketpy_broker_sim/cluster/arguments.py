@@ -10,7 +10,7 @@ from rocketpy.errors import ConfigError
 from rocketpy.message import Message
 from rocketpy.wire.names import NOT_ALLOWED_SEND
 
-__all__ = ["check_message", "check_number", "check_place", "check_seconds", "names_like"]
+__all__ = ["check_message", "check_number", "check_seconds", "check_slot", "names_like"]
 
 _SHOWN = 5
 
@@ -40,7 +40,7 @@ def check_seconds(name: str, value: object) -> None:
         raise ConfigError(f"{name} of {value!r} seconds cannot be: it is 0 or more")
 
 
-def check_place(what: str, number: object, count: int) -> None:
+def check_slot(what: str, number: object, count: int) -> None:
     """Refuse a number that no server of a cluster has.
 
     Raises:
