@@ -9,7 +9,7 @@ from rocketpy.wire.bodies.route import QueueData
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMappingInfo
 from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.namesrv import route_query
-from rocketpy_broker_sim.namesrv.route_info import Identity, Registered, Registration, RouteInfo
+from rocketpy_broker_sim.namesrv.route_info import BrokerRegistration, Identity, Registered, RouteInfo
 
 CLUSTER = "c1"
 
@@ -26,7 +26,7 @@ def registration(who, topics=("t1", "t2"), *, version=None, now=0.0, connection=
         topic_config_table=configs, data_version=version or DataVersion(timestamp=1, counter=1)
     )
     values = {"ha_address": f"ha-{who.broker_id}", "zone_name": None, "timeout_ms": None, "filter_servers": ()}
-    return Registration(
+    return BrokerRegistration(
         identity=who, acting_master=acting, topics=wrapper, connection=connection, now=now, **(values | fields)
     )
 
