@@ -2,7 +2,7 @@
 
 Nothing here waits. Puts of all processors of a turn are gathered by the store and written by one commit; an answer that
 depends on a put goes out only after it. When the commit fails, those answers say so instead; the others are not
-touched. What an answer waits for beyond that, the gate (`durability`) sees to. Then consumers hear of what arrived.
+touched. What an answer waits for beyond that, the gate (`flushing.gate`) sees to. Then consumers hear of what arrived.
 Plays the part of the asynchronous put in SendMessageProcessor.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.dispatch import Processor
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.durability import Durability
+    from rocketpy_broker_sim.broker.flushing.gate import Durability
     from rocketpy_broker_sim.broker.put_pipeline import Put
     from rocketpy_broker_sim.broker.put_times import PutTimes
     from rocketpy_broker_sim.broker.replies import Replies

@@ -15,7 +15,7 @@ from rocketpy.wire.names import NOT_ALLOWED_SEND
 if TYPE_CHECKING:
     from datetime import timedelta
 
-__all__ = ["check_message", "check_number", "check_place", "checked_seconds", "names_like"]
+__all__ = ["check_message", "check_number", "check_slot", "checked_seconds", "names_like"]
 
 _SHOWN = 5
 
@@ -47,7 +47,7 @@ def checked_seconds(name: str, value: float | timedelta) -> float:
     return seconds
 
 
-def check_place(what: str, number: object, count: int) -> None:
+def check_slot(what: str, number: object, count: int) -> None:
     """Refuse a number that no server of a cluster has.
 
     Raises:

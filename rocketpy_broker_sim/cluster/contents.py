@@ -15,7 +15,7 @@ from rocketpy.errors import ConfigError, ConnectionLostError, RequestTimeoutErro
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import check_group, check_topic, dlq_topic
-from rocketpy_broker_sim.cluster.arguments import check_message, check_number, check_place, checked_seconds
+from rocketpy_broker_sim.cluster.arguments import check_message, check_number, check_slot, checked_seconds
 from rocketpy_broker_sim.cluster.stored import count_messages, put, read_topic
 from rocketpy_broker_sim.cluster.waiting import WaitTimeoutError, no_group, no_topic, wait_consumed
 from rocketpy_broker_sim.faults import SendFaults
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy_broker_sim.broker.broker import Broker
     from rocketpy_broker_sim.broker.tables.locks import HeldLock
-    from rocketpy_broker_sim.cluster.place import Place
+    from rocketpy_broker_sim.cluster.server_slot import ServerSlot
     from rocketpy_broker_sim.namesrv import NameServer
 
 __all__ = ["TIMEOUT", "Contents"]
@@ -38,9 +38,9 @@ _SHOWN = 5
 
 
 class Contents:
-    """The contents of the brokers at some places, which name servers at others know."""
+    """The contents of the brokers at some slots, which name servers at others know."""
 
-    def __init__(self, brokers: Sequence[Place[Broker]], name_servers: Sequence[Place[NameServer]]) -> None:
+    def __init__(self, brokers: Sequence[ServerSlot[Broker]], name_servers: Sequence[ServerSlot[NameServer]]) -> None:
         self._brokers = brokers
         self._name_servers = name_servers
         self._faults = SendFaults()
@@ -55,7 +55,7 @@ class Contents:
             ConfigError: the whole cluster does not.
         """
         self._nursery()
-        return [place.server for place in self._brokers if place.is_ready]
+        return [slot.server for slot in self._brokers if slot.is_ready]
 
     def _nursery(self) -> trio.Nursery:
         """Where tasks of the cluster run.
@@ -88,7 +88,7 @@ class Contents:
 
     async def _wait_known(self, topic: str, queues: int = 0) -> None:
         """Return when every name server tells clients of the topic; of that many queues, where a number is given."""
-        servers = [place.server for place in self._name_servers if place.is_ready]
+        servers = [slot.server for slot in self._name_servers if slot.is_ready]
         with trio.move_on_after(_KNOWN_WITHIN) as scope:
             for broker in self._running():
                 name = broker.config.broker_name
@@ -261,10 +261,10 @@ class Contents:
         self._nursery()
         check_number("times", times)
         if broker is not None:
-            check_place("broker", broker, len(self._brokers))
-        for number, place in enumerate(self._brokers):
-            if place.is_ready:
-                self._faults.attach(place.server, number)
+            check_slot("broker", broker, len(self._brokers))
+        for number, slot in enumerate(self._brokers):
+            if slot.is_ready:
+                self._faults.attach(slot.server, number)
 
     # --- connections that break ------------------------------------------------------------------------
 
@@ -282,9 +282,9 @@ class Contents:
         """
         self._nursery()
         if broker is not None:
-            check_place("broker", broker, len(self._brokers))
-        places = self._brokers if broker is None else [self._brokers[broker]]
-        running = [place.running for place in places if broker is not None or place.is_ready]
+            check_slot("broker", broker, len(self._brokers))
+        slots = self._brokers if broker is None else [self._brokers[broker]]
+        running = [slot.running for slot in slots if broker is not None or slot.is_ready]
         servers = [server.server for server in running if server.server is not None]
         connections = [connection for server in servers for connection in server.connections]
         for connection in connections:

@@ -14,7 +14,8 @@ from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.command import RemotingCommand
-from rocketpy_broker_sim.broker.lanes import Lane, Lanes, Route
+from rocketpy_broker_sim.broker.lane import Lane
+from rocketpy_broker_sim.broker.lanes import Lanes, Route
 from rocketpy_broker_sim.serving.slices import (
     MOST_SECONDS,
     MUST_END,

@@ -63,9 +63,9 @@ def put_all(store: MessageStore, messages: list[IncomingMessage]) -> list[PutMes
 def read_queue(store: MessageStore, topic: str = "Orders", queue_id: int = 0) -> list[MessageExt]:
     """Every message of a queue, by reads that go on where the last one said."""
     found: list[MessageExt] = []
-    offset = store.min_offset(topic, queue_id)
-    while offset < store.max_offset(topic, queue_id):
-        result = store.get(topic, queue_id, offset, 32)
+    offset = store.reads.min_offset(topic, queue_id)
+    while offset < store.reads.max_offset(topic, queue_id):
+        result = store.reads.get(topic, queue_id, offset, 32)
         messages = decode_messages(result.records)
         assert result.status is GetMessageStatus.FOUND
         assert [each.queue_offset for each in messages] == list(range(offset, result.next_begin_offset))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.message_rows import Row
     from rocketpy_broker_sim.store.log.scan import LogRecord
 
-__all__ = ["Query"]
+__all__ = ["Finder"]
 
 
-class Query:
+class Finder:
     """Searches in one store; every message that is found becomes a row."""
 
     def __init__(self, layout: StoreLayout, *, max_body: int | None = MAX_BODY) -> None:

@@ -84,7 +84,7 @@ class Peer:
             for number in range(files * PER_FILE):
                 assert (await client.send(topic, body=b"%04d" % number + bytes(1000))).code == 0
         if flush:
-            await self._broker.storing.disk.flush_all()
+            await self._broker.storing.flusher.flush_all()
         return files * PER_FILE
 
 
@@ -104,9 +104,9 @@ async def test_ST14_by_age_at_the_hour(autojump_clock: MockClock) -> None:
         assert log_files(storage) == [0, 1, 2, 3, 4]  # old enough, but not yet four o'clock of the next day
         await trio.sleep(0.2 * HOUR)
         assert log_files(storage) == [4]  # the last one always stays
-        assert broker.store.log_start == 4 * LOG_FILE
-        low = broker.store.min_offset("T", 0)
-        assert 0 < low < count == broker.store.max_offset("T", 0)
+        assert broker.store.reads.log_start == 4 * LOG_FILE
+        low = broker.store.reads.min_offset("T", 0)
+        assert 0 < low < count == broker.store.reads.max_offset("T", 0)
         kept = await client.pull(offset=low)
         assert [int(body[:4]) for body in bodies(kept)] == list(range(low, count))
 
@@ -157,7 +157,7 @@ async def test_ST14_a_full_disk_takes_nothing_until_there_is_room(autojump_clock
         await trio.sleep(20)
         assert log_files(storage) == [4]
         assert (await client.send()).code == ResponseCode.SERVICE_NOT_AVAILABLE
-        assert bodies(await client.pull(offset=broker.store.min_offset("T", 0)))
+        assert bodies(await client.pull(offset=broker.store.reads.min_offset("T", 0)))
         storage.used.clear()
         await trio.sleep(10)
         assert (await client.send()).code == 0
@@ -217,7 +217,7 @@ async def test_PL3_what_was_deleted_is_no_place_to_read_from(autojump_clock: Moc
         await client.fill(5)
         storage.used[""] = 0.86
         await trio.sleep(20)
-        low = broker.store.min_offset("T", 0)
+        low = broker.store.reads.min_offset("T", 0)
         answer = await client.pull(offset=0)
         assert answer.code == ResponseCode.PULL_OFFSET_MOVED
         assert answer.ext_fields["nextBeginOffset"] == answer.ext_fields["minOffset"] == str(low)
@@ -232,9 +232,9 @@ async def test_queue_files_that_lead_nowhere_go_and_the_last_one_stays(autojump_
         assert len(storage.list("consumequeue/T/0")) == 3
         storage.used[""] = 0.86
         await trio.sleep(60)
-        low, high = broker.store.min_offset("T", 0), broker.store.max_offset("T", 0)
+        low, high = broker.store.reads.min_offset("T", 0), broker.store.reads.max_offset("T", 0)
         assert [int(name) for name in storage.list("consumequeue/T/0")] == [low * 20 // 200 * 200]
-        assert broker.store.min_offset("Gone", 0) == broker.store.max_offset("Gone", 0) == 9
+        assert broker.store.reads.min_offset("Gone", 0) == broker.store.reads.max_offset("Gone", 0) == 9
         assert storage.list("consumequeue/Gone/0") == ["0" * 20]
         assert (await client.send("Gone")).ext_fields["queueOffset"] == "9"  # offsets go on
         assert low < high == 30
@@ -246,12 +246,12 @@ async def test_index_files_that_lead_nowhere_go(autojump_clock: MockClock) -> No
         for number in range(30):
             properties = f"KEYS\x01key{number}\x02"
             assert (await client.send(body=bytes(1000), properties=properties)).code == 0
-        await broker.storing.disk.flush_all()
+        await broker.storing.flusher.flush_all()
         assert len(storage.list("index")) == 7
         storage.used[""] = 0.86
         await trio.sleep(60)
         assert len(storage.list("index")) == 1
-        low = broker.store.min_offset("T", 0)
+        low = broker.store.reads.min_offset("T", 0)
         assert [len(broker.store.index.find("T", f"key{n}", 8, 0, 2**62).positions) for n in (0, 29)] == [0, 1]
         assert low > 20
 
@@ -262,7 +262,7 @@ async def test_a_cleaned_store_opens_and_goes_on(autojump_clock: MockClock) -> N
         await client.fill(6)
         storage.used[""] = 0.86
         await trio.sleep(20)
-        low = broker.store.min_offset("T", 0)
+        low = broker.store.reads.min_offset("T", 0)
         killed = storage.clone()
     for left in (storage, killed):
         await _reads_and_goes_on(left, low)
@@ -270,8 +270,8 @@ async def test_a_cleaned_store_opens_and_goes_on(autojump_clock: MockClock) -> N
 
 async def _reads_and_goes_on(storage: MemoryStorage, low: int) -> None:
     async with running(storage) as (broker, client):
-        assert broker.store.log_start > 0
-        assert (broker.store.min_offset("T", 0), broker.store.max_offset("T", 0)) == (low, 18)
+        assert broker.store.reads.log_start > 0
+        assert (broker.store.reads.min_offset("T", 0), broker.store.reads.max_offset("T", 0)) == (low, 18)
         assert len(bodies(await client.pull(offset=low))) == 18 - low
         assert (await client.send()).ext_fields["queueOffset"] == "18"
         assert len(bodies(await client.pull(offset=low))) == 19 - low
@@ -290,7 +290,7 @@ async def test_what_a_crash_amid_the_cleaning_left_is_cleaned_at_the_next_start(
         assert len(killed.list("consumequeue/T/0")) == 3
         await trio.sleep(20)
         assert len(killed.list("consumequeue/T/0")) == 1
-        assert bodies(await client.pull(offset=broker.store.min_offset("T", 0)))
+        assert bodies(await client.pull(offset=broker.store.reads.min_offset("T", 0)))
 
 
 async def test_what_the_checkpoint_does_not_vouch_for_stays(autojump_clock: MockClock) -> None:
@@ -321,7 +321,7 @@ async def test_a_file_that_cannot_be_deleted_is_tried_again_later(autojump_clock
         await trio.sleep(80)
         assert tries == 1
         assert len(log_files(storage)) == 4
-        assert broker.store.log_start == 0
+        assert broker.store.reads.log_start == 0
         assert len(bodies(await client.pull())) > 0  # it is read again
         storage.fault = None
         await trio.sleep(130)
@@ -354,11 +354,11 @@ async def test_queues_that_cannot_be_read_are_corrected_later(autojump_clock: Mo
             patch.setattr(ConsumeQueue, "units", broken)
             await trio.sleep(40)
         assert len(log_files(storage)) == 1
-        assert broker.store.min_offset("T", 0) == 0
+        assert broker.store.reads.min_offset("T", 0) == 0
         assert len(storage.list("consumequeue/T/0")) == 3
         answer = await client.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
         assert answer.code == 0
-        assert broker.store.min_offset("T", 0) > 20
+        assert broker.store.reads.min_offset("T", 0) > 20
         assert len(storage.list("consumequeue/T/0")) == 1
 
 
@@ -380,7 +380,7 @@ async def test_a_disk_that_does_not_answer_is_asked_again(autojump_clock: MockCl
 
 
 def queues(broker: Broker) -> set[str]:
-    return {name for name in broker.store.topics() if not broker.topics.is_system(name)}
+    return {name for name in broker.store.reads.topics() if not broker.topics.is_system(name)}
 
 
 async def test_ST20_a_deleted_topic_loses_its_queues(autojump_clock: MockClock) -> None:
@@ -409,15 +409,15 @@ async def test_ST20_topics_that_nobody_knows_lose_their_queues_on_command(autoju
         assert (await client.ask(RequestCode.CLEAN_UNUSED_TOPIC)).code == 0
         # A retry topic stays while it has settings; those of the system's own stay in any case, and those that never
         # have settings.
-        assert broker.store.topics() == {"Kept", "%RETRY%g", "%LMQ%light", "SELF_TEST_TOPIC"}
+        assert broker.store.reads.topics() == {"Kept", "%RETRY%g", "%LMQ%light", "SELF_TEST_TOPIC"}
         assert storage.list("consumequeue") == ["%LMQ%light", "%RETRY%g", "Kept", "SELF_TEST_TOPIC"]
         assert [broker.offsets.query("g", topic, 0) for topic in ("Unused", "Kept")] == [-1, 1]
         assert b"Unused" not in storage.read_bytes("config/consumerOffset.json")
         broker.topics.delete("%RETRY%g")
         await client.ask(RequestCode.CLEAN_UNUSED_TOPIC)
-        assert broker.store.topics() == {"Kept", "%LMQ%light", "SELF_TEST_TOPIC"}
+        assert broker.store.reads.topics() == {"Kept", "%LMQ%light", "SELF_TEST_TOPIC"}
     async with running(storage) as (broker, client):
-        assert "%LMQ%light" in broker.store.topics()
+        assert "%LMQ%light" in broker.store.reads.topics()
         assert "%LMQ%light" not in broker.topics
 
 
@@ -456,7 +456,7 @@ async def test_ST20_topics_without_messages_and_settings_lose_their_queues_at_th
         storage.used[""] = 0.86
         await trio.sleep(20)
         await client.send("Young")
-        assert broker.store.min_offset("Unused", 0) == broker.store.max_offset("Unused", 0) == 9
+        assert broker.store.reads.min_offset("Unused", 0) == broker.store.reads.max_offset("Unused", 0) == 9
         broker.offsets.commit("g", "Unused", 0, 9)
         broker.topics.delete("Unused")
         broker.topics.delete("Young")

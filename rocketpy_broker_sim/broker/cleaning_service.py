@@ -16,7 +16,7 @@ from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.seams import wall_ms
 from rocketpy.services import Ticks, run_blocking, ticks
-from rocketpy_broker_sim.store.cleaning import DiskLevel, Plan
+from rocketpy_broker_sim.store.cleaning import CleaningPlan, DiskLevel
 from rocketpy_broker_sim.store.running_flags import RunningFlag, RunningFlags
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.retention import Retention
 
-__all__ = ["Cleaning"]
+__all__ = ["CleaningService"]
 
 ROUNDS_ON_COMMAND = 20
 """Rounds that follow a command to delete; enough for 200 files, as with Apache's broker."""
@@ -34,7 +34,7 @@ QUEUES_AT_ONCE = 50
 log = get_logger(__name__)
 
 
-class Cleaning:
+class CleaningService:
     """Cleans one store.
 
     Args:
@@ -97,7 +97,7 @@ class Cleaning:
 
     # --- what to do ------------------------------------------------------------------------------------
 
-    async def _planned(self) -> Plan | None:
+    async def _planned(self) -> CleaningPlan | None:
         on_command = self._rounds_on_command > 0
         if on_command:
             self._rounds_on_command -= 1
@@ -111,10 +111,10 @@ class Cleaning:
         self._blind = False
         return plan
 
-    def _plan(self, on_command: bool) -> Plan:
+    def _plan(self, on_command: bool) -> CleaningPlan:
         return self._retention.plan(wall_ms(), on_command=on_command)
 
-    def _note(self, plan: Plan) -> None:
+    def _note(self, plan: CleaningPlan) -> None:
         if plan.level is not self.level:
             log.info("the disk of the store is %s now, it was %s", _NAMES[plan.level], _NAMES[self.level])
         self.level = plan.level

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketpy_broker_sim.store.index import keys as index_keys
-from rocketpy_broker_sim.store.index.alike import FEW, alike_hashes, by_length
+from rocketpy_broker_sim.store.index.batch_keys import FEW, alike_hashes, by_length
 from rocketpy_broker_sim.store.index.keys import KeyHashes
 
 ADDED = b"WAIT\x01true\x02MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01C\x02"

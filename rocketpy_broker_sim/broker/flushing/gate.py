@@ -3,7 +3,7 @@
 Each degree of safety has a position: taken (in the files, or in the buffers before them), written (in the files),
 flushed (the disk has it); a replica's would be one more. Services wait for a position with `Progress.reach`. Answers to
 sends wait in the gate: for their messages to be flushed where the settings ask for that, and the one that made a topic
-for the name servers to hear of it. There are no callbacks to set: the part that brings the log further calls `note`.
+for the name servers to know it. There are no callbacks to set: the part that brings the log further calls `note`.
 Plays the part of GroupCommitRequest, of handleDiskFlush and handleHA in CommitLog, and of FlushDiskWatcher.
 """
 
@@ -23,13 +23,12 @@ from rocketpy_broker_sim.serving.memory import OVERHEAD, Uncounted
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.put_times import PutTimes
     from rocketpy_broker_sim.broker.replies import Replies
+    from rocketpy_broker_sim.broker.topic_announcement import Announce
     from rocketpy_broker_sim.serving.memory import Account
     from rocketpy_broker_sim.store.message_store import MessageStore
 
-__all__ = ["Durability", "Hear", "Progress"]
+__all__ = ["Durability", "Progress"]
 
-Hear = Callable[[str, Callable[[], object]], object]
-"""Calls a function once the name servers have heard of a topic, or shortly after all the same."""
 _LOST = "the disk of the broker failed: whether the message was stored is unknown"
 
 
@@ -77,7 +76,7 @@ class Durability:
         sync_timeout: seconds that an answer waits for the disk at most, which says so then (the message is kept); None
             when no answer waits for it.
         most: how many answers may wait.
-        hear: tells of topics that the name servers have heard of; None when nobody has to.
+        announce: calls a function once the name servers know a topic; None when nobody waits for that.
         account: what answers keep that wait counts there.
 
     Attributes:
@@ -93,7 +92,7 @@ class Durability:
         *,
         sync_timeout: float | None = None,
         most: int = 10_000,
-        hear: Hear | None = None,
+        announce: Announce | None = None,
         account: Account | None = None,
     ) -> None:
         self.taken = Progress(lambda: store.buffered_position)
@@ -103,7 +102,7 @@ class Durability:
         self._timeout = math.inf if sync_timeout is None else sync_timeout
         self._is_synchronous = sync_timeout is not None
         self._most = most
-        self._hear = hear
+        self._announce = announce
         self._kept = Uncounted() if account is None else account
         self._held: deque[_Held] = deque()
         self._count = 0
@@ -147,16 +146,16 @@ class Durability:
 
     def _let_go(self, replies: Replies) -> None:
         """The messages are as safe as they have to be; the first of a topic waits until that can be found."""
-        if replies.new_topic is None or self._hear is None:
+        if replies.new_topic is None or self._announce is None:
             replies.send()
             return
 
-        def heard() -> None:
+        def announced() -> None:
             self._forget(replies)
             replies.send()
 
         self._keep(replies)
-        self._hear(replies.new_topic, heard)
+        self._announce(replies.new_topic, announced)
 
     def _keep(self, replies: Replies) -> None:
         """They are about to wait: drop what is not needed of them, and count what is kept."""

@@ -1,4 +1,4 @@
-"""A place in a cluster: one server that can stop and run again, in a task of the cluster's own."""
+"""A slot of a cluster: where one server runs, which can stop and run again, in a task of the cluster's own."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rocketpy.errors import ConfigError
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-__all__ = ["Place"]
+__all__ = ["ServerSlot"]
 
 T = TypeVar("T")
 
 
-class Place(Generic[T]):
+class ServerSlot(Generic[T]):
     """Where one server runs; its settings, port and files outlive each run.
 
     Args:

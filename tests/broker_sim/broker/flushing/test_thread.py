@@ -10,7 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import StoreError
 from rocketpy.wire.codes import ResponseCode
-from rocketpy_broker_sim.broker.flush_thread import FlushThread
+from rocketpy_broker_sim.broker.flushing.thread import FlushThread
 from rocketpy_broker_sim.config import FlushDiskType
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.disk.real import RealStorage
@@ -118,7 +118,7 @@ async def test_ST7_sends_of_many_are_flushed_by_the_thread(tmp_path) -> None:
     settings = {"storage": RealStorage(tmp_path), "flush_disk_type": FlushDiskType.SYNC_FLUSH}
     async with broker_and_client(**settings) as (broker, client):
         codes: list[int] = []
-        await until_open(broker.storing.disk.thread)
+        await until_open(broker.storing.flusher.thread)
 
         async def send() -> None:
             codes.append((await client.send()).code)
@@ -128,11 +128,11 @@ async def test_ST7_sends_of_many_are_flushed_by_the_thread(tmp_path) -> None:
             async with trio.open_nursery() as nursery:
                 for _ in range(20):
                     nursery.start_soon(send)
-        assert broker.storing.disk.thread.is_open
+        assert broker.storing.flusher.thread.is_open
         assert codes == [0] * 60
         assert broker.store.flushed_position == broker.store.written_position
         assert len(bodies(await client.pull())) == 32
-    assert not broker.storing.disk.thread.is_open
+    assert not broker.storing.flusher.thread.is_open
 
 
 class HungQueues:

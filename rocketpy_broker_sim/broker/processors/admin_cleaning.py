@@ -54,7 +54,7 @@ def clean_unused_topics(broker: CleaningView, connection: Connection, request: R
         BrokerError: the disk refused.
     """
     unused = []
-    for name in sorted(broker.store.topics()):
+    for name in sorted(broker.store.reads.topics()):
         if _is_unused(broker, name):
             unused.append(name)
         yield

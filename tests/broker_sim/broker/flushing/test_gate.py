@@ -8,15 +8,16 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from rocketpy.errors import StoreError
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
-from rocketpy_broker_sim.broker import store_services
-from rocketpy_broker_sim.broker.durability import Durability, Progress
+from rocketpy_broker_sim.broker.flushing import flusher
+from rocketpy_broker_sim.broker.flushing.gate import Durability, Progress
 from rocketpy_broker_sim.broker.put_times import PutTimes
 from rocketpy_broker_sim.broker.replies import Reply
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from tests.broker_sim.broker.flushing.test_flusher import Hanging
 from tests.broker_sim.broker.kit import bodies, broker_and_client, send_fields
-from tests.broker_sim.broker.test_store_services import Hanging
 
 
 class Log:
@@ -84,7 +85,7 @@ async def test_the_first_send_to_a_topic_also_waits_until_the_name_servers_have_
 ) -> None:
     heard: dict[str, Callable[[], object]] = {}
     log, peer = Log(), Peer()
-    gate = Durability(log, PutTimes(trio.current_time), sync_timeout=5, hear=heard.__setitem__)
+    gate = Durability(log, PutTimes(trio.current_time), sync_timeout=5, announce=heard.__setitem__)
     gate.pass_on(reply(peer, 1, 100, new_topic="T"))
     gate.pass_on(reply(peer, 2, 200))
     assert heard == {}
@@ -101,7 +102,7 @@ async def test_more_sends_than_may_wait_for_the_disk_are_refused_before_they_are
     settings = {"flush_disk_type": "SYNC_FLUSH", "send_thread_pool_queue_capacity": 5}
     async with broker_and_client(**settings) as (broker, client):
         await client.send(body=b"first")
-        monkeypatch.setattr(store_services, "run_blocking", Hanging(3))
+        monkeypatch.setattr(flusher, "run_blocking", Hanging(3))
         codes: list[int] = []
 
         async def send() -> None:
@@ -125,13 +126,13 @@ async def test_more_sends_than_may_wait_for_the_disk_are_refused_before_they_are
 
 async def test_a_flush_that_somebody_else_did_lets_answers_go_and_consumers_read(autojump_clock: MockClock) -> None:
     async with broker_and_client(flush_disk_type="SYNC_FLUSH") as (broker, client):
-        broker.store.flush_commit_log()
+        broker.store.flushing.commit_log.flush()
 
         def and_flush(processor):
             def process(connection, request):
                 answer = processor(connection, request)
                 broker.store.commit_pending()
-                broker.store.flush_commit_log()
+                broker.store.flushing.commit_log.flush()
                 return answer
 
             return process
@@ -156,14 +157,14 @@ async def test_a_flush_that_fails_once_is_tried_again(
     """Where the log itself can still be flushed: what the store says is for good, it says each time."""
     storage = MemoryStorage()
     async with broker_and_client(storage=storage, flush_disk_type="SYNC_FLUSH") as (broker, client):
-        flush, failures = broker.store.flush_commit_log, [store_services.StoreError("no descriptor is left")]
+        flush, failures = broker.store.flushing.commit_log.flush, [StoreError("no descriptor is left")]
 
         def sometimes() -> None:
             if failures:
                 raise failures.pop()
             flush()
 
-        monkeypatch.setattr(broker.store, "flush_commit_log", sometimes)
+        monkeypatch.setattr(broker.store.flushing.commit_log, "flush", sometimes)
         answer = await client.send(body=b"unknown")
         assert (answer.code, "unknown" in answer.remark) == (ResponseCode.SERVICE_NOT_AVAILABLE, True)
         assert (await client.send(body=b"known")).code == 0

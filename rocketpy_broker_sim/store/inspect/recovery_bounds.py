@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.units import QueueUnits
     from rocketpy_broker_sim.store.log.scan import LogRecord
 
-__all__ = ["Known"]
+__all__ = ["RecoveryBounds"]
 
 
-class Known:
-    """What is known of a store before its log is read.
+class RecoveryBounds:
+    """The bounds of a store that are known before its log is read.
 
     Attributes:
         checkpoint: What its checkpoint file says.

@@ -1,7 +1,7 @@
-"""Waiting until the name servers have heard of a topic, so that the sender of its first message finds it there.
+"""Waiting until the name servers know a new topic, so that the sender of its first message finds it there.
 
-Nobody waits for longer than `HEARD_WITHIN`, and nobody waits for a name server that does not have the broker. Plays the
-part of the registration that Apache's broker makes within createTopicInSendMessageMethod.
+Nobody waits for longer than `ANNOUNCED_WITHIN`, and nobody waits for a name server that does not have the broker. Plays
+the part of the registration that Apache's broker makes within createTopicInSendMessageMethod.
 """
 
 from __future__ import annotations
@@ -9,25 +9,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
 
-if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.durability import Hear
+__all__ = ["ANNOUNCED_WITHIN", "Announce", "AnnouncementWait", "AnnouncementWaits", "NewTopics"]
 
-__all__ = ["HEARD_WITHIN", "FirstHearings", "Hearing", "Hearings"]
-
-HEARD_WITHIN = 0.5
+Announce = Callable[[str, Callable[[], object]], object]
+"""Calls a function once the name servers know a topic, or shortly after all the same."""
+ANNOUNCED_WITHIN = 0.5
 """Seconds after which those who wait go on all the same."""
 
 
-class Hearing:
-    """One who waits.
+class AnnouncementWait:
+    """A wait for one topic.
 
     Attributes:
-        left: How many name servers have not heard yet.
-        done: Called once, when all have or none is waited for any more.
+        left: How many name servers do not know it yet.
+        done: Called once, when all know it or none is waited for any more.
     """
 
     __slots__ = ("done", "left")
@@ -36,8 +34,8 @@ class Hearing:
         self.left = left
         self.done: Callable[[], object] | None = done
 
-    def told(self) -> None:
-        """One name server has heard, or is not waited for any more."""
+    def note_one(self) -> None:
+        """One name server knows it, or is not waited for any more."""
         self.left -= 1
         if self.left <= 0:
             self.end()
@@ -49,30 +47,30 @@ class Hearing:
             done()
 
 
-class Hearings:
-    """All who wait, in the order in which their time is over."""
+class AnnouncementWaits:
+    """All waits, in the order in which their time is over."""
 
     def __init__(self) -> None:
-        self._due: deque[tuple[float, Hearing]] = deque()
+        self._due: deque[tuple[float, AnnouncementWait]] = deque()
         self._begun = trio.Event()
 
-    def add(self, count: int, done: Callable[[], object]) -> Hearing:
+    def add(self, count: int, done: Callable[[], object]) -> AnnouncementWait:
         """Wait for so many name servers."""
-        hearing = Hearing(count, done)
-        self._due.append((trio.current_time() + HEARD_WITHIN, hearing))
+        wait = AnnouncementWait(count, done)
+        self._due.append((trio.current_time() + ANNOUNCED_WITHIN, wait))
         self._begun.set()
-        return hearing
+        return wait
 
     async def serve(self) -> None:
         """End those whose time is over, until cancelled."""
         while True:
             await self._begun.wait()
             while self._due:
-                when, hearing = self._due[0]
+                when, wait = self._due[0]
                 await trio.sleep_until(when)
-                if self._due and self._due[0][1] is hearing:
+                if self._due and self._due[0][1] is wait:
                     self._due.popleft()
-                    hearing.end()
+                    wait.end()
             self._begun = trio.Event()
 
     def end_all(self) -> None:
@@ -81,22 +79,22 @@ class Hearings:
             self._due.popleft()[1].end()
 
 
-class FirstHearings:
-    """Those who wait for a new topic together: who made it, and who found it before the name servers had heard of it.
+class NewTopics:
+    """Topics that the name servers do not know yet: who made one and who found it meanwhile wait together.
 
     Args:
-        hear: tells of topics that the name servers have heard of.
+        announce: calls a function once the name servers know a topic.
     """
 
-    def __init__(self, hear: Hear) -> None:
-        self._hear = hear
+    def __init__(self, announce: Announce) -> None:
+        self._announce = announce
         self._waiting: dict[str, list[Callable[[], object]]] = {}
 
     def made(self, topic: str, done: Callable[[], object]) -> None:
-        """Call `done` once the name servers have heard of a topic that was made just now."""
+        """Call `done` once the name servers know a topic that was made just now."""
         waiting = [done]
         self._waiting[topic] = waiting
-        self._hear(topic, partial(self._heard, topic, waiting))
+        self._announce(topic, partial(self._announced, topic, waiting))
 
     def join(self, topic: str, done: Callable[[], object]) -> bool:
         """Call `done` with those who wait for a topic. False when nobody does."""
@@ -106,7 +104,7 @@ class FirstHearings:
         waiting.append(done)
         return True
 
-    def _heard(self, topic: str, waiting: list[Callable[[], object]]) -> None:
+    def _announced(self, topic: str, waiting: list[Callable[[], object]]) -> None:
         if self._waiting.get(topic) is waiting:  # it may have been deleted and made again meanwhile
             del self._waiting[topic]
         for done in waiting:

@@ -8,8 +8,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.wire.codes import ResponseCode
-from rocketpy_broker_sim.broker import store_services
-from rocketpy_broker_sim.broker.store_services import Disk
+from rocketpy_broker_sim.broker.flushing import flusher
+from rocketpy_broker_sim.broker.flushing.flusher import StoreFlusher
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, bodies, broker_and_client
 
@@ -65,7 +65,7 @@ async def test_ST7_a_flush_speaks_only_for_what_was_written_when_it_began(
 ) -> None:
     async with broker_and_client(flush_disk_type="SYNC_FLUSH") as (_, client):
         await client.send(body=b"before")
-        monkeypatch.setattr(store_services, "run_blocking", SlowToReturn())
+        monkeypatch.setattr(flusher, "run_blocking", SlowToReturn())
         began, answered = trio.current_time(), []
 
         async def send(after: float) -> None:
@@ -84,7 +84,7 @@ async def test_ST7_a_flush_that_takes_too_long_says_so_and_keeps_the_message(
 ) -> None:
     async with broker_and_client(flush_disk_type="SYNC_FLUSH", sync_flush_timeout=5000) as (broker, client):
         await client.send(body=b"quick")
-        monkeypatch.setattr(store_services, "run_blocking", Hanging(20))
+        monkeypatch.setattr(flusher, "run_blocking", Hanging(20))
         began = trio.current_time()
         answer = await client.send(body=b"slow")
         assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
@@ -98,7 +98,7 @@ async def test_ST7_a_flush_that_takes_too_long_says_so_and_keeps_the_message(
 
 async def test_K1_a_message_that_does_not_wait_is_answered_at_once(autojump_clock: MockClock, monkeypatch) -> None:
     async with broker_and_client(flush_disk_type="SYNC_FLUSH") as (_, client):
-        monkeypatch.setattr(store_services, "run_blocking", Hanging(1))
+        monkeypatch.setattr(flusher, "run_blocking", Hanging(1))
         began = trio.current_time()
         assert (await client.send(properties="WAIT\x01false\x02")).code == 0
         assert trio.current_time() == began
@@ -118,7 +118,7 @@ async def test_ST8_consumers_see_only_what_the_disk_has(autojump_clock: MockCloc
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pull)
             await wait_all_tasks_blocked()
-            monkeypatch.setattr(store_services, "run_blocking", Hanging(2))
+            monkeypatch.setattr(flusher, "run_blocking", Hanging(2))
             began = trio.current_time()
             nursery.start_soon(client.send, "T", b"second")
         assert answers[0][0] - began >= 2
@@ -164,9 +164,9 @@ async def test_only_one_flush_of_the_log_or_of_the_queues_runs_at_a_time(
         return function(*args)
 
     async with broker_and_client() as (broker, client):
-        monkeypatch.setattr(store_services, "run_blocking", watched)
-        assert isinstance(broker.storing.disk, Disk)
+        monkeypatch.setattr(flusher, "run_blocking", watched)
+        assert isinstance(broker.storing.flusher, StoreFlusher)
         for _ in range(20):
             await client.send()
             await trio.sleep(0.7)
-    assert seen == {"flush_commit_log", "flush_queues"}
+    assert seen == {"flush", "flush_queues"}

@@ -7,6 +7,7 @@ Plays the part of CommitRealTimeService.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -14,11 +15,10 @@ import trio
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking
-from rocketpy_broker_sim.broker.flush_services import PAGE
+from rocketpy_broker_sim.broker.flushing.services import PAGE
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.durability import Durability
-    from rocketpy_broker_sim.broker.turn import Turn
+    from rocketpy_broker_sim.broker.flushing.gate import Durability
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.message_store import MessageStore
 
@@ -33,15 +33,17 @@ class TransientCommit:
     Args:
         store: has the buffers.
         config: how often; may be changed at any time.
-        turn: lets consumers read what came into the files.
-        gate: says what was taken, and hears that the files have more.
+        gate: says what was taken, and is told when the files have more.
+        make_readable: lets consumers read what came into the files.
     """
 
-    def __init__(self, store: MessageStore, config: MessageStoreConfig, turn: Turn, gate: Durability) -> None:
+    def __init__(
+        self, store: MessageStore, config: MessageStoreConfig, gate: Durability, make_readable: Callable[[], None]
+    ) -> None:
         self._store = store
         self._config = config
-        self._turn = turn
         self._gate = gate
+        self._make_readable = make_readable
         self._failed = False
 
     async def serve(self) -> None:
@@ -51,7 +53,7 @@ class TransientCommit:
             await self._gather()
             await self._move()
             self._gate.written.note()
-            self._turn.make_readable()
+            self._make_readable()
 
     async def _gather(self) -> None:
         """Wait until there are enough pages, or it is time to move what there is."""

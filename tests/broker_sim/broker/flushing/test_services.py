@@ -10,7 +10,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.wire.codes import ResponseCode
-from rocketpy_broker_sim.broker import store_services
+from rocketpy_broker_sim.broker.flushing import flusher
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client
@@ -142,7 +142,7 @@ async def test_threat_L9_after_a_failed_flush_sends_are_refused_in_every_mode(
         await trio.sleep(100)
         assert (await client.send()).code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert bodies(await client.pull()) == [b"kept"]
-        said = [each.getMessage() for each in caplog.records if each.name == store_services.__name__]
+        said = [each.getMessage() for each in caplog.records if each.name == flusher.__name__]
         assert len(said) == 1, "once, though neither the log nor the queues can be flushed any more"
         assert "flushing the commit log" in said[0]
     async with broker_and_client(storage=storage) as (_, client):

@@ -64,7 +64,7 @@ async def test_a_pool_without_a_free_buffer_answers_busy_until_the_disk_takes_it
         await trio.sleep(1)
         assert (await client.send(body=b"again")).code == 0
         await trio.sleep(1)
-        assert broker.store.max_offset("T", 0) == len(codes)
+        assert broker.store.reads.max_offset("T", 0) == len(codes)
         assert (await table())["remainHowManyDataToCommit"] == "0 B"
         await trio.sleep(1)
         assert broker.store.flushed_position == broker.store.written_position
