@@ -24,6 +24,7 @@ extensions = [
     "request_codes",
     "settings_tables",
     "short_names",
+    "surface_docs",
     "table_breaks",
 ]
 exclude_patterns = ["_build", "newsfragments"]

@@ -79,6 +79,9 @@ class Fetching(Opening):
     async def beginning_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message in a queue; this consumer need not have the queue.
 
+        Args:
+            queue: a queue of a topic.
+
         Raises:
             ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
@@ -87,6 +90,9 @@ class Fetching(Opening):
 
     async def end_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message of a queue will get; this consumer need not have the queue.
+
+        Args:
+            queue: a queue of a topic.
 
         Raises:
             ConfigError: this is not a queue.

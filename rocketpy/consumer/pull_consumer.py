@@ -330,6 +330,10 @@ class PullConsumer(Fetching):
 
         The broker is asked first where the queue ends, for an offset behind that would keep the group from messages.
 
+        Args:
+            queue: a queue of a topic.
+            offset: the offset of the next message to consume.
+
         Raises:
             ConfigError: an argument cannot be used.
             OffsetOutOfRangeError: the queue does not reach that far.
@@ -351,6 +355,9 @@ class PullConsumer(Fetching):
         """The committed offset of a queue, as its broker has it; None when nothing was ever committed.
 
         A broker of 4.x answers 0 for a group without an offset if the queue still has its first message.
+
+        Args:
+            queue: a queue of a topic.
 
         Raises:
             ConfigError: this is not a queue.

@@ -215,6 +215,9 @@ class PushConsumer(Sharing[RunningConsumer]):
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming a topic.
 
+        Args:
+            topic: its name.
+
         Raises:
             ConfigError: the topic is not subscribed.
         """
@@ -228,6 +231,9 @@ class PushConsumer(Sharing[RunningConsumer]):
         Messages that were already pulled are still consumed. Queues that this consumer gets later are paused as well.
         Other members of the group do not take over.
 
+        Args:
+            what: topics and queues; everything if there are none.
+
         Raises:
             ConfigError: this is neither a subscribed topic nor queues.
         """
@@ -235,6 +241,9 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     def resume(self, what: Pausable = None) -> None:
         """Get messages again; of everything if called without an argument. For any thread.
+
+        Args:
+            what: topics and queues; everything if there are none.
 
         Raises:
             ConfigError: this is neither a subscribed topic nor queues.

@@ -105,6 +105,9 @@ class Sharing(Opening, Generic[R]):
     async def wait_assigned(self, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. With more members than queues that may never happen.
 
+        Args:
+            timeout: seconds to wait; None waits without end.
+
         Raises:
             ConfigError: an argument cannot be used.
             RequestTimeoutError: it took longer than `timeout` seconds.

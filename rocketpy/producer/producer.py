@@ -274,6 +274,12 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
 
         The message is tried again only if nothing was written.
 
+        Args:
+            message: what to send.
+            queue: where it goes, a queue of the topic.
+            selector: chooses the queue, a function of the topic's queues, the message and `arg`.
+            arg: is passed to the selector.
+
         Raises:
             ConfigError: the message cannot be sent as it is.
             RouteNotFoundError, TransportError: the message could not be written.
@@ -292,6 +298,11 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send several messages of one topic in one frame: all of them are stored, one after the other, or none.
+
+        Args:
+            messages: messages of one topic, without delay.
+            queue: where they go; None leaves it to the sharding key or to the producer.
+            timeout: seconds for the whole call, `send_timeout` when None.
 
         Returns:
             The result of the batch, with all ids, joined by commas, and the offset of the first message.
@@ -372,6 +383,10 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
 
     async def queues(self, topic: str, *, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number.
+
+        Args:
+            topic: its name.
+            timeout: seconds for the whole call, `send_timeout` when None.
 
         Raises:
             RouteNotFoundError: there are none; the subclass says why.

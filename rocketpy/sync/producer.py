@@ -180,6 +180,13 @@ class Producer(Lifetime[TrioProducer]):
         of the calls. Done-callbacks run one at a time in a thread of their own, and may send. Closing the producer
         waits for the messages in flight. So does the end of the process, for at most `exit_timeout` seconds.
 
+        Args:
+            message: what to send.
+            queue: where it goes, a queue of the topic.
+            selector: chooses the queue, a function of the topic's queues, the message and `arg`.
+            arg: is passed to the selector.
+            timeout: seconds for room, all tries and the answer, `send_timeout` when None.
+
         Raises:
             ConfigError: the message cannot be sent as it is.
             ClientClosedError: the producer is not open.
@@ -254,6 +261,13 @@ class Producer(Lifetime[TrioProducer]):
         Otherwise this is like `request`, and like `send_soon`: errors in the message are raised at once; this waits
         while too many requests are in flight (with the same bounds as sends, but counted apart); done-callbacks run in
         a thread of their own; and closing the producer waits for the replies.
+
+        Args:
+            message: the request.
+            queue: where it goes, a queue of the topic.
+            selector: chooses the queue, a function of the topic's queues, the message and `arg`.
+            arg: is passed to the selector.
+            timeout: seconds for the request and its reply, `send_timeout` when None.
 
         Raises:
             ConfigError: the message cannot be sent as it is.

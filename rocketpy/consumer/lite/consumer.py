@@ -194,6 +194,9 @@ class LitePullConsumer(Positions):
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming a topic.
 
+        Args:
+            topic: its name.
+
         Raises:
             ConfigError: the topic is not subscribed.
         """
@@ -408,6 +411,9 @@ class LitePullConsumer(Positions):
 
         This does not commit by itself: `auto_commit` or `commit` does. If the queue has moved to another member, it
         has no effect, and that is logged.
+
+        Args:
+            message: a message that was handed out.
 
         Raises:
             ConfigError: this is not a message.
