@@ -190,7 +190,7 @@ async def test_followers_get_the_cause_too(autojump_clock: trio.testing.MockCloc
             for _ in range(3):
                 nursery.start_soon(ask)
         assert len({id(error) for error in said}) == 3, "each caller has an error of its own"
-        assert len(w.server.requests) == 1
+        assert w.server.codes() == [RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO]
 
 
 # --- one error for each cause ----------------------------------------------------------------------------
@@ -214,6 +214,59 @@ async def test_S6_an_unknown_topic_is_told_apart(autojump_clock: trio.testing.Mo
         with pytest.raises(TopicNotFoundError, match="the topic T does not exist") as error:
             await w.routes.ensure("T", default_topic="TBW102")
         assert "TBW102" not in str(error.value), "nobody has asked for it"
+
+
+async def test_S6_no_registered_broker_is_told_apart(autojump_clock: trio.testing.MockClock) -> None:
+    async with world() as w:
+        w.server.brokers = {}
+        said: list[BrokerUnreachableError] = []
+
+        async def ask() -> None:
+            with pytest.raises(
+                BrokerUnreachableError, match="no route to the topic T: no broker is registered"
+            ) as error:
+                await w.routes.ensure("T", default_topic="TBW102")
+            said.append(error.value)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(ask)
+        assert len({id(error) for error in said}) == 3, "each caller has an error of its own"
+        assert w.server.codes().count(RequestCode.GET_BROKER_CLUSTER_INFO) == 1, "one question for all of them"
+        assert said[0].tried == (w.server.address,)
+        assert f"name server {w.server.address}: the broker is down, has not registered yet" in str(said[0])
+        with pytest.raises(BrokerUnreachableError, match="no broker is registered"):
+            await w.routes.ensure_subscribe("T")
+
+
+async def test_a_refresh_does_not_ask_for_brokers(autojump_clock: trio.testing.MockClock) -> None:
+    async with world(T=data()) as w:
+        await w.routes.ensure("T")
+        w.server.routes, w.server.brokers = {}, {}
+        assert await w.routes.refresh("T") is not None, "the old route stays"
+        assert await w.routes.refresh_existing("T") is None
+        assert RequestCode.GET_BROKER_CLUSTER_INFO not in w.server.codes()
+
+
+async def test_a_retry_topic_that_no_broker_has_made_yet_is_only_not_found(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with world() as w:
+        w.server.brokers = {}
+        with pytest.raises(TopicNotFoundError):
+            await w.routes.ensure_subscribe("%RETRY%billing")
+
+
+async def test_a_name_server_that_does_not_name_its_brokers_leaves_the_topic_not_found(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with world() as w:
+        for silent in (lambda connection, request: None, lambda connection, request: request.answer(body=b"{")):
+            w.server.on(RequestCode.GET_BROKER_CLUSTER_INFO, silent)
+            began = trio.current_time()
+            with pytest.raises(TopicNotFoundError, match="does not exist: create it"):
+                await w.routes.ensure("T", timeout=2)
+            assert trio.current_time() - began < 2.1, "one deadline for both questions"
 
 
 async def test_S6_a_topic_without_permission_is_told_apart(autojump_clock: trio.testing.MockClock) -> None:
