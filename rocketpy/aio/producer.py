@@ -278,5 +278,5 @@ class Producer(Lifetime[TrioProducer]):
         return await self._call(self._inner.queues, topic, timeout=timeout)
 
     async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
-        """Create a topic on every broker that creates topics. See `rocketpy.Producer.create_topic`."""
+        """Create a topic on every registered broker. See `rocketpy.Producer.create_topic`."""
         await self._call(self._inner.create_topic, topic, queues=queues, timeout=timeout)

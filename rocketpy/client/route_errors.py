@@ -16,19 +16,32 @@ from rocketpy.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rocketpy.client.publish_info import TopicRoute
     from rocketpy.errors import RouteNotFoundError
 
-__all__ = ["cause_of", "no_broker", "route_error", "unusable"]
+__all__ = ["cause_of", "no_broker", "no_master", "route_error", "unusable"]
 
 
-def no_broker(topic: str, name_server: str) -> BrokerUnreachableError:
-    """The error for a topic that no name server knows, while no broker at all is registered with them."""
+def no_broker(trouble: str, topic: str, name_server: str) -> BrokerUnreachableError:
+    """The error for a topic while no broker at all is registered with the name servers."""
     return BrokerUnreachableError(
-        f"no route to the topic {topic}: no broker is registered with the name server {name_server}: the broker is "
+        f"{trouble}: no broker is registered with the name server {name_server}: the broker is "
         "down, has not registered yet, or uses other name servers",
         topic=topic,
         tried=(name_server,),
+    )
+
+
+def no_master(topic: str, addresses: Sequence[str]) -> BrokerUnreachableError:
+    """The error for a topic that cannot be created, as no registered broker has a master with a usable address."""
+    return BrokerUnreachableError(
+        f"the topic {topic} cannot be created: no registered broker has a master with a usable address (addresses "
+        f"given: {', '.join(addresses) or 'none'}); start a master, correct brokerIP1 of the brokers, or rewrite their "
+        "addresses with address_map",
+        topic=topic,
+        tried=addresses,
     )
 
 

@@ -16,8 +16,8 @@ import attrs
 import trio
 
 from rocketpy.client.api import name_server as name_server_api
-from rocketpy.client.publish_info import TopicPublishInfo, TopicRoute, default_route, topic_route
-from rocketpy.client.route_errors import cause_of, no_broker, route_error, unusable
+from rocketpy.client.publish_info import TopicPublishInfo, TopicRoute, default_route, topic_route, usable_brokers
+from rocketpy.client.route_errors import cause_of, no_broker, no_master, route_error, unusable
 from rocketpy.errors import (
     NameServerUnreachableError,
     RocketMQError,
@@ -258,6 +258,22 @@ class RouteTable:
             self._stale.discard(_ANY)
             logger.warning("routes are refreshed again")
 
+    async def masters(self, topic: str, *, timeout: float) -> dict[str, str]:
+        """The address of every registered master, by broker name: the brokers on which `topic` can be created.
+
+        Raises:
+            NameServerUnreachableError: no name server answered.
+            BrokerUnreachableError: no broker is registered, or none has a master with a usable address.
+        """
+        found = (await name_server_api.cluster_info(self._name_servers, timeout=timeout)).broker_addr_table.values()
+        if not found:
+            raise no_broker(f"the topic {topic} cannot be created", topic, self._name_servers.current)
+        brokers = usable_brokers(found, self._address_map)
+        masters = {name: addresses[MASTER_ID] for name, addresses in brokers.items() if MASTER_ID in addresses}
+        if not masters:
+            raise no_master(topic, tuple(address for broker in found for address in broker.broker_addrs.values()))
+        return masters
+
     def clean_offline_brokers(self) -> list[str]:
         """Forget brokers that are in no route any more. Returns their addresses."""
         named: dict[str, set[str]] = {}
@@ -317,7 +333,7 @@ class RouteTable:
             lookup.outcome = topic_route(topic, data, address_map=self._address_map)
         except RocketMQError as exc:
             if explain and isinstance(exc, TopicNotExistError) and not await self._has_broker(deadline):
-                lookup.outcome = no_broker(topic, self._name_servers.current)
+                lookup.outcome = no_broker(f"no route to the topic {topic}", topic, self._name_servers.current)
                 raise lookup.outcome from exc
             lookup.outcome = exc
             if (translated := route_error(topic, exc)) is not None:

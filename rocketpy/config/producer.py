@@ -138,7 +138,8 @@ class ProducerConfig(TracedConfig):
     )
     """Queues of a topic that is created by sending to it."""
     create_topic_key: str = attrs.field(default="TBW102", validator=topic_name, metadata={"java": "createTopicKey"})
-    """The topic whose brokers create topics by themselves."""
+    """The topic whose brokers create a topic at its first message. `create_topic` uses the brokers of this topic if it
+    is not the default, and otherwise all registered ones."""
     back_pressure_for_async_send_num: int = attrs.field(
         default=1024, validator=whole(1, 65_535), metadata={"java": "backPressureForAsyncSendNum"}
     )

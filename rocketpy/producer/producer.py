@@ -377,7 +377,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
         return info.queues
 
     async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
-        """Create a topic on every broker that creates topics (those of `create_topic_key`), or change its queues.
+        """Create a topic on every registered broker, or change its queues.
 
         Fewer queues than before are fewer to send to: all that a broker has can still be read, and their messages are
         delivered. Other producers notice with their next look at the routes (`poll_name_server_interval`).
@@ -390,7 +390,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
 
         Raises:
             ConfigError: the name is not one of a topic.
-            RouteNotFoundError: no broker creates topics.
+            RouteNotFoundError: no name server answered, or no broker is registered; the subclass says which.
             BrokerError: a broker refused.
         """
         from rocketpy.client import topics  # few producers make topics: the others do not load what it takes

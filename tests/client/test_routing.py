@@ -293,6 +293,17 @@ async def test_S6_brokers_without_a_master_or_address_are_told_apart(autojump_cl
             await w.routes.ensure_subscribe("A")
 
 
+async def test_registered_masters_are_found_without_any_topic(autojump_clock: trio.testing.MockClock) -> None:
+    async with world() as w:
+        assert await w.routes.masters("T", timeout=1) == {"a": "h:1"}
+        w.server.brokers = {"a": BrokerData(broker_name="a", broker_addrs={1: "h:2"})}
+        with pytest.raises(
+            BrokerUnreachableError, match=r"T cannot be created: no registered .* master .*\(addresses given: h:2\)"
+        ) as error:
+            await w.routes.masters("T", timeout=1)
+        assert error.value.tried == ("h:2",)
+
+
 async def test_other_answers_keep_their_own_error(autojump_clock: trio.testing.MockClock) -> None:
     async with world(T=data(queues=10**6)) as w:
         with pytest.raises(RemoteProtocolError, match="impossible number"):
