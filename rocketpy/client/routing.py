@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from rocketpy.client.api import name_server as name_server_api
+from rocketpy.client.name_server_errors import check_address
 from rocketpy.client.publish_info import TopicPublishInfo, TopicRoute, default_route, topic_route, usable_brokers
 from rocketpy.client.route_errors import cause_of, no_broker, no_master, route_error, unusable
 from rocketpy.errors import (
@@ -319,7 +320,7 @@ class RouteTable:
         asked = self._name_servers.current
         return NameServerUnreachableError(
             f"no name server has answered about the topic {topic} within {rounded(timeout)} s (asked last: {asked}); "
-            "check that this is the address of a name server (port 9876 as a rule), and allow more time if it is slow",
+            f"{check_address()}, and allow more time if it is slow",
             topic=topic,
             tried=(asked,),
         )

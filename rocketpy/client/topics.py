@@ -61,27 +61,34 @@ async def create_topic(
         raise ConfigError(f"{topic} is a topic of RocketMQ's own")
     if queues is not None:
         _check(queues)
+    deadline, masters = trio.current_time() + timeout, None
+    with trio.move_on_at(deadline):
+        masters = await _masters(client, topic, key, timeout)
+    if masters is None:
+        raise client.routes.too_late(topic, timeout)
+    number = default_queues if queues is None else queues
     try:
-        with trio.fail_after(timeout):
-            masters = await _masters(client, topic, key, timeout)
+        with trio.fail_at(deadline):
             existing = await client.routes.refresh_existing(topic)
             wanted: dict[str, int] = {}
             for name, address in masters.items():
                 readable, writable = _queues_of(existing, name)
                 if queues is None and writable:
                     continue
-                wanted[name] = default_queues if queues is None else queues
-                config = TopicConfig(
-                    topic_name=topic, read_queue_nums=max(wanted[name], readable), write_queue_nums=wanted[name]
-                )
+                wanted[name] = number
+                config = TopicConfig(topic_name=topic, read_queue_nums=max(number, readable), write_queue_nums=number)
                 await admin_api.create_topic(client.pool, address, config, default_topic=key, timeout=timeout)
             await _wait_visible(client, topic, wanted)
     except trio.TooSlowError as exc:
-        raise RequestTimeoutError(
-            f"the topic {topic} was not there within {timeout:g} s: see whether all brokers and name servers answer, "
-            "and create it again, with a longer timeout if they are slow",
-            timeout=timeout,
-        ) from exc
+        raise _too_late(topic, timeout) from exc
+
+
+def _too_late(topic: str, timeout: float) -> RequestTimeoutError:
+    return RequestTimeoutError(
+        f"the topic {topic} was not there within {timeout:g} s: see whether all brokers and name servers answer, "
+        "and create it again, with a longer timeout if they are slow",
+        timeout=timeout,
+    )
 
 
 def _check(queues: object) -> None:

@@ -199,7 +199,7 @@ async def test_followers_get_the_cause_too(autojump_clock: trio.testing.MockCloc
 async def test_S6_no_name_server_is_told_apart(autojump_clock: trio.testing.MockClock) -> None:
     async with world(T=data()) as w:
         w.network.refuse(w.server.address)
-        with pytest.raises(NameServerUnreachableError, match=r"no route to the topic T.*check that they run") as error:
+        with pytest.raises(NameServerUnreachableError, match=r"no route to the topic T.*check that it is run") as error:
             await w.routes.ensure("T")
         assert (error.value.topic, error.value.tried) == ("T", (w.server.address,))
 

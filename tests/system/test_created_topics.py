@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpy.errors import BrokerUnreachableError, ConnectError, TopicNotFoundError
+from rocketpy.errors import BrokerUnreachableError, ConnectError, NameServerUnreachableError, TopicNotFoundError
 from rocketpy.message import Message
 from rocketpy.producer import Producer
 from tests.system.consuming import world
@@ -103,3 +103,11 @@ async def test_created_topics_go_through_the_address_map(autojump_clock):
         ) as producer:
             with pytest.raises(ConnectError, match="elsewhere:1"):
                 await producer.create_topic("Orders")
+
+
+async def test_a_name_server_that_does_not_answer_is_named_when_a_topic_is_created(autojump_clock):
+    async with world(topics=()) as w:
+        w.cluster.network.hang(w.cluster.name_server_addresses)
+        async with Producer("late", namesrv=w.cluster.name_server_addresses, network=w.cluster.network) as producer:
+            with pytest.raises(NameServerUnreachableError, match="check that this is the address of a name server"):
+                await producer.create_topic("Orders", timeout=2)
