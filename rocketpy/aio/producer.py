@@ -17,6 +17,7 @@ from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks_async
+from rocketpy.producer.closing import PATIENCE, say_waiting
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Producer(Lifetime[TrioProducer]):
         if error is None and bridge.opened is not None and not bridge.crossed_fork:
             bridge.check()
             direct.outside.stop_accepting()
+            telling = bridge.loop.call_later(PATIENCE, self._say_waiting)
             try:
                 if direct.outside.accumulator is not None:
                     direct.outside.accumulator.hurry()
@@ -106,9 +108,14 @@ class Producer(Lifetime[TrioProducer]):
             except BaseException as cancelled:
                 await super()._close(cancelled)
                 raise
+            finally:
+                telling.cancel()
         await super()._close(error)
         if error is None and not bridge.crossed_fork:
             await direct.wait_connected()
+
+    def _say_waiting(self) -> None:
+        say_waiting(self._inner.config.group, self._direct.under_way + self._lingering.under_way, None)
 
     async def send(
         self,

@@ -186,6 +186,11 @@ class PushConsumer(Sharing[RunningConsumer]):
         if self._crash is not None:
             raise self._crash
 
+    def _hurry(self) -> None:
+        """While it closes: wait no longer for listeners. For `Opened`."""
+        if self._running is not None:
+            self._running.hurry()
+
     def _check_usable(self) -> None:
         """Refuse use if the consumer has crashed, or is not open."""
         self.check_crash()

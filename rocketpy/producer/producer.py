@@ -22,6 +22,7 @@ from rocketpy.client.sharing import check_shared
 from rocketpy.config import ProducerConfig
 from rocketpy.logs import get_logger
 from rocketpy.producer.choosing import choice_of
+from rocketpy.producer.closing import PATIENCE, say_waiting
 from rocketpy.producer.lingering import TaskSends
 from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
@@ -188,7 +189,11 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
             if accumulator is not None:
                 accumulator.close()
             if error is None and self._under_way:
-                await self._idle.wait()
+                with trio.move_on_after(PATIENCE) as quiet:
+                    await self._idle.wait()
+                if quiet.cancelled_caught:
+                    say_waiting(self.config.group, self._under_way, None)
+                    await self._idle.wait()
         finally:
             if accumulator is not None:
                 accumulator.abandon()

@@ -117,7 +117,7 @@ class Producer(Lifetime[TrioProducer]):
         """Refuse sends that wait for room, and wait for those in flight, before the producer is closed."""
         self._gates.close()
         self._direct.outside.stop_accepting()
-        self._under_way.wait_idle(None if error is None else self._under_way.exit_timeout)
+        self._under_way.finish(None if error is None else self._under_way.exit_timeout)
         super()._close(opened, error)
         forget(self._under_way)
         self._callbacks.close()

@@ -47,7 +47,7 @@ class FakeServer:
 
 
 class FakeNameServer(FakeServer):
-    """Answers routes from a table, and names a broker as long as `brokers` has one."""
+    """Answers routes from a table, and names their brokers; without routes, those in `brokers`."""
 
     def __init__(self, routes: Mapping[str, TopicRouteData] | None = None) -> None:
         super().__init__(
@@ -57,7 +57,8 @@ class FakeNameServer(FakeServer):
         self.brokers = {"a": BrokerData(broker_name="a", broker_addrs={0: "h:1"})}
 
     def cluster(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
-        return request.answer(body=ClusterInfo(broker_addr_table=self.brokers).encode())
+        routed = {each.broker_name: each for data in self.routes.values() for each in data.broker_datas}
+        return request.answer(body=ClusterInfo(broker_addr_table=routed or self.brokers).encode())
 
     def route(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
         topic = GetRouteInfoRequestHeader.from_ext(request.ext_fields).topic
