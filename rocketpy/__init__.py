@@ -254,7 +254,8 @@ _HOMES = {
     "rocketpy.consumer.lock_refusals": ("LockStatus",),
     "rocketpy.consumer.pull_figures": ("PullConsumerStatistics",),
     "rocketpy.consumer.rates": ("BrokerPulls", "TopicRates"),
-    "rocketpy.consumer.status": ("PushConsumerStatistics", "PushConsumerStatus", "QueueStatus"),
+    "rocketpy.consumer.push_statistics": ("PushConsumerStatistics",),
+    "rocketpy.consumer.status": ("PushConsumerStatus", "QueueStatus"),
     "rocketpy.consumer.local_file_offset_store": ("LocalFileOffsetStore",),
     "rocketpy.consumer.offset_storage": ("OffsetStorage",),
     "rocketpy.consumer.strategies": (
