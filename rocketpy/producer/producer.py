@@ -14,7 +14,7 @@ from rocketpy.client.client_id import new_unique_ids
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.outgoing import Preparer
-from rocketpy.client.reopening import AsyncReopenable
+from rocketpy.client.runnable import Runnable
 from rocketpy.client.send_hooks import SendHooks
 from rocketpy.client.send_oneway import send_oneway
 from rocketpy.client.sending import SendCore
@@ -45,7 +45,7 @@ __all__ = ["Producer"]
 logger = get_logger(__name__)
 
 
-class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
+class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.

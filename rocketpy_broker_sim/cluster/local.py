@@ -140,6 +140,16 @@ class LocalCluster(Contents):
             raise
         return self
 
+    async def run(self, *, task_status: trio.TaskStatus[Self] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run until this is cancelled: ``cluster = await nursery.start(LocalCluster().run)``.
+
+        Raises:
+            ConfigError, ClientClosedError, StoreError, RequestTimeoutError: as entering with `async with` does.
+        """
+        async with self:
+            task_status.started(self)
+            await trio.sleep_forever()
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:

@@ -51,6 +51,19 @@ def test_plain_with_says_that_async_with_is_meant(module):
         assert "not started" in repr(thing)
 
 
+def test_start_on_trio_names_what_there_is():
+    for thing in of_every_kind(rocketpy):
+        name = type(thing).__name__
+        assert not hasattr(thing, "start")
+        with pytest.raises(AttributeError, match=r"no attribute 'start': .*`await nursery.start\(it.run\)`") as error:
+            thing.start()
+        assert f"rocketpy.aio.{name} and rocketpy.sync.{name}" in str(error.value)
+        with pytest.raises(AttributeError, match=rf"close\(\) is a method of rocketpy\.sync\.{name}$"):
+            thing.close()
+        with pytest.raises(AttributeError, match=r"no attribute 'sent'$"):
+            thing.sent()
+
+
 def test_a_producer_of_one_trio_loop_refuses_the_sends_of_another_one(namesrv, topic):
     message = rocketpy.Message(topic, b"hello")
 
