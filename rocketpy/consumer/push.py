@@ -349,7 +349,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             client_id=self.client.client_id,
             group=self.config.group,
             topics=self._subscriptions.user_topics,
-            balanced=running is not None and running.rebalance.balanced,
+            balanced=running is not None and running.rebalance.is_up_to_date,
             queues={} if running is None else running.queues(),
             locks={} if running is None else running.assignment.locks(running.now()),
             errors={} if running is None else running.rebalance.problems(),
