@@ -24,6 +24,7 @@ from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.cluster.arguments import check_number, check_place
 from rocketpy_broker_sim.cluster.calendar import calendar
 from rocketpy_broker_sim.cluster.contents import Contents
+from rocketpy_broker_sim.cluster.entering import EnteredAsync
 from rocketpy_broker_sim.cluster.ground import need_trio, network_of, storage_of
 from rocketpy_broker_sim.cluster.place import Place
 from rocketpy_broker_sim.cluster.settings import broker_names, broker_settings, name_server_settings, refuse_exposure
@@ -44,7 +45,7 @@ NOTICE_WITHIN = 1.0
 T = TypeVar("T")
 
 
-class LocalCluster(Contents):
+class LocalCluster(EnteredAsync, Contents):
     """Runs while the block of ``async with`` does; ready when every name server knows every broker.
 
     It speaks TCP unless told otherwise, because then an address is all that a client needs, in whatever process or
