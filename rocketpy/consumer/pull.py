@@ -242,6 +242,7 @@ class QueuePuller:
             self._consume(list(error.decoded), subscription)
             await self._after_damage(error, progress=self.process_queue.position > before)
         except RocketMQError as error:
+            self.is_asking = False
             await self._after_failure(error)
         else:
             self._recovered()
