@@ -123,7 +123,7 @@ class ProducerConfig(TracedConfig):
         default=CompressionType.ZLIB, converter=_compression_type, metadata={"java": "compressType"}
     )
     """How they are compressed: "ZLIB", or "LZ4" or "ZSTD" (which need the extra of that name, here and at consumers).
-    Brokers before 5.0 and their clients know ZLIB only."""
+    Brokers before 5.0 and their clients know ZLIB only; each such broker is logged once."""
     compress_level: int = attrs.field(default=5, validator=whole(0, 9), metadata={"java": "compressLevel"})
     """How hard to compress; LZ4 has only one way."""
     max_message_size: int = attrs.field(
