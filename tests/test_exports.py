@@ -324,6 +324,8 @@ INTERNAL = {
 }  # fmt: skip
 BLOCKING_ONLY = {"start", "close", "send_soon", "request_soon"}
 """The exceptions: blocking code may have no block to open and close things in, and no task to await a send in."""
+TRIO_ONLY = {"run"}
+"""For a nursery that holds it open; the others have `start`."""
 ASYNCIO_ONLY = {"start", "aclose"}
 """Tasks that open and close may be different ones there, which trio's nurseries do not allow."""
 FACADE_ONLY = {"trio_client"}
@@ -340,7 +342,7 @@ SURFACES = {"trio": rocketpy, "blocking": rocketpy.sync, "asyncio": rocketpy.aio
 def public(surface: str, cls: str) -> set[str]:
     """The names of a class that are for users."""
     names = {name for name in dir(getattr(SURFACES[surface], cls)) if not name.startswith("_")} - ATTRIBUTES
-    return names - (INTERNAL[cls] if surface == "trio" else FACADE_ONLY)
+    return names - (INTERNAL[cls] | TRIO_ONLY if surface == "trio" else FACADE_ONLY)
 
 
 def signature(surface: str, cls: str, method: str) -> tuple[list[tuple[object, ...]], object]:
@@ -376,7 +378,9 @@ def test_the_page_about_the_surfaces_names_what_differs() -> None:
     named = re.compile(r"(\w+)(?:\(\))?`").findall
     assert set(named(blocking)) >= BLOCKING_ONLY
     assert set(named(asyncio)) >= ASYNCIO_ONLY
+    assert "await nursery.start(it.run)" in trio
     assert not set(named(trio)) & (BLOCKING_ONLY | ASYNCIO_ONLY)
+    assert not set(named(blocking) + named(asyncio)) & TRIO_ONLY
     assert not set(named(asyncio)) & (BLOCKING_ONLY - ASYNCIO_ONLY)
 
 
@@ -409,7 +413,7 @@ METHODS = [(surface, cls, method) for surface in FACADES for cls in INTERNAL for
 def test_the_surfaces_have_the_same_names() -> None:
     listed(
         (each for cls in INTERNAL for each in other_members(cls)),
-        "give it to every surface, or list why not (INTERNAL, BLOCKING_ONLY, ASYNCIO_ONLY)",
+        "give it to every surface, or list why not (INTERNAL, TRIO_ONLY, BLOCKING_ONLY, ASYNCIO_ONLY)",
     )
 
 

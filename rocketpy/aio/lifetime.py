@@ -37,12 +37,13 @@ class _Leave(Call[None]):
         error: what ended the body. A cancellation of its task becomes a cancellation in the portal.
     """
 
-    __slots__ = ("_body_error", "_opened")
+    __slots__ = ("_body_error", "_body_was_cancelled", "_opened")
 
     def __init__(self, opened: Opened[Any], error: BaseException | None) -> None:
         super().__init__(opened.wait_left)
         self._opened = opened
         self._body_error = error
+        self._body_was_cancelled = isinstance(error, asyncio.CancelledError)
 
     def begin(self, start_soon: StartSoon) -> None:
         """Start to leave, and wait until that is done."""
@@ -53,7 +54,9 @@ class _Leave(Call[None]):
         super().begin(start_soon)
 
     def cancel(self) -> None:
-        """Leave in order, skipping what may take long."""
+        """Leave in order, skipping what may take long; if the body was cancelled already, listeners too."""
+        if self._body_was_cancelled:
+            self._opened.hurry()
         self._opened.cancel()
 
 

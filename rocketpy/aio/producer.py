@@ -17,6 +17,7 @@ from rocketpy.client.sharing import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks_async
+from rocketpy.producer.closing import PATIENCE, say_waiting
 from rocketpy.producer.send_many import BATCH_SIZE, OnFailure, SendMany
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class Producer(Lifetime[TrioProducer]):
         if error is None and bridge.opened is not None and not bridge.crossed_fork:
             bridge.check()
             direct.outside.stop_accepting()
+            telling = bridge.loop.call_later(PATIENCE, self._say_waiting)
             try:
                 if direct.outside.accumulator is not None:
                     direct.outside.accumulator.hurry()
@@ -109,9 +111,14 @@ class Producer(Lifetime[TrioProducer]):
             except BaseException as cancelled:
                 await super()._close(cancelled)
                 raise
+            finally:
+                telling.cancel()
         await super()._close(error)
         if error is None and not bridge.crossed_fork:
             await direct.wait_connected()
+
+    def _say_waiting(self) -> None:
+        say_waiting(self._inner.config.group, self._direct.under_way + self._lingering.under_way, None)
 
     async def send(
         self,
@@ -287,5 +294,5 @@ class Producer(Lifetime[TrioProducer]):
     async def create_topic(
         self, topic: str, *, queues: int | None = None, timeout: float | timedelta | None = None
     ) -> None:
-        """Create a topic on every broker that creates topics. See `rocketpy.Producer.create_topic`."""
+        """Create a topic on every registered broker. See `rocketpy.Producer.create_topic`."""
         await self._call(self._inner.create_topic, topic, queues=queues, timeout=timeout)

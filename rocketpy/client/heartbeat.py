@@ -63,6 +63,8 @@ class Heartbeats:
     ) -> None:
         self.versions: dict[str, int] = {}
         """By address, the version of each broker that answered."""
+        self.watchers: set[Callable[[str, str, int], None]] = set()
+        """Called with the name, address and version of each broker that answers."""
         self._pool = pool
         self._routes = routes
         self._roles = roles
@@ -203,6 +205,8 @@ class Heartbeats:
             self._failing.discard(address)
         self.answering.add(address)
         self.versions[address] = version
+        for watcher in tuple(self.watchers):
+            watcher(broker_name, address, version)
         answered.append(address)
 
     async def _tell(self, broker_name: str, address: str, data: HeartbeatData) -> int:

@@ -25,10 +25,10 @@ from rocketpy.client.driving import drive
 from rocketpy.client.heartbeat import Heartbeats
 from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.name_server import NameServers
-from rocketpy.client.reopening import AsyncReopenable
 from rocketpy.client.requests import Requests
 from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
 from rocketpy.client.routing import RouteTable
+from rocketpy.client.runnable import Runnable
 from rocketpy.client.statistics import ClientStatistics, statistics
 from rocketpy.client.transactions import pass_checks_on
 from rocketpy.config import ClientConfig
@@ -57,7 +57,7 @@ class Flushed(Protocol):
         ...
 
 
-class MQClientInstance(AsyncReopenable):
+class MQClientInstance(Runnable):
     """A client: ``async with MQClientInstance(namesrv="127.0.0.1:9876") as client:``.
 
     Args:
@@ -187,8 +187,10 @@ class MQClientInstance(AsyncReopenable):
                     await self._leave_all()
         finally:
             self._hang_up.set()
-            suppress = await stack.__aexit__(kind, error, traceback)
-            self._lifecycle.closed()
+            try:
+                suppress = await stack.__aexit__(kind, error, traceback)
+            finally:  # it is closed after a cancellation too
+                self._lifecycle.closed()
         return suppress
 
     async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

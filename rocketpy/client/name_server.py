@@ -6,7 +6,6 @@ one until it fails. Plays the part of the name-server half of NettyRemotingClien
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,18 +13,16 @@ import attrs
 import trio
 
 from rocketpy.client.call import ask
+from rocketpy.client.name_server_errors import bare, unreachable
 from rocketpy.errors import (
-    BrokerError,
     ConfigError,
-    ConnectError,
-    NameServerUnreachableError,
     RequestCodeNotSupportedError,
     RequestTimeoutError,
     RocketMQError,
     SystemBusyError,
     TransportError,
 )
-from rocketpy.logs import Seldom, get_logger, quote
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.remoting.backoff import at_once, retrying
 from rocketpy.seams import random_source
 
@@ -90,7 +87,7 @@ class NameServers:
         try:
             return await policy(self._attempt, command, doing, deadline, tried)
         except _FAILURES as exc:
-            raise _unreachable(doing, tried) from _bare(exc)
+            raise unreachable(doing, tried) from bare(exc)
 
     async def ask_all(self, command: RemotingCommand, *, timeout: float | None = None, doing: str) -> None:
         """Send a request to every name server at the same time, as they do not share their data.
@@ -116,7 +113,7 @@ class NameServers:
             if not isinstance(error, _FAILURES):
                 raise error
         if failed:
-            raise _unreachable(doing, failed) from _bare(failed[-1][1])
+            raise unreachable(doing, failed, changes=True) from bare(failed[-1][1])
 
     @property
     def _more_attempts(self) -> int:
@@ -144,30 +141,3 @@ class NameServers:
             self._current = (self._current + 1) % len(self.addresses)
             if len(self.addresses) > 1:
                 self._seldom.warning(failed, "name server %s failed, going on with %s: %s", failed, self.current, error)
-
-
-def _unreachable(doing: str, tried: Sequence[tuple[str, Exception]]) -> NameServerUnreachableError:
-    # An address that was tried again failed in much the same way.
-    what = "; ".join(f"{address}: {_reason(error)}" for address, error in dict(tried).items())
-    advice = "check that they run and that this host may reach them"
-    if any(isinstance(error, RequestCodeNotSupportedError) for _, error in tried):
-        advice = "namesrv must be the address of a name server, whose port is 9876 as a rule, and not that of a broker"
-    return NameServerUnreachableError(
-        f"no name server answered when {doing} ({what}); {advice}",
-        topic="",
-        tried=tuple(dict.fromkeys(address for address, _ in tried)),
-    )
-
-
-def _bare(error: Exception) -> Exception:
-    """A copy without traceback and causes, which say no more than the text of the error that names all of them."""
-    dial = error.__cause__ if isinstance(error, ConnectError) else None  # the pool's own error tells of its pauses, too
-    return copy.copy(dial if isinstance(dial, ConnectError) else error)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, RequestCodeNotSupportedError):
-        return f"this is no name server but perhaps a broker, for it answered {quote(error.remark.strip())!r}"
-    if isinstance(error, ConnectError):
-        return error.reason  # without the address, which stands before it, and without the pool's pauses
-    return f"busy ({error.remark})" if isinstance(error, BrokerError) else str(error)

@@ -6,7 +6,7 @@ TopicPublishInfo and of the topicRouteData2... functions in MQClientInstance.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -22,7 +22,16 @@ from rocketpy.wire.sysflag import Permission
 if TYPE_CHECKING:
     from rocketpy.wire.bodies.topics import TopicQueueMappingInfo
 
-__all__ = ["MAX_QUEUES", "NoQueue", "TopicPublishInfo", "TopicRoute", "default_route", "map_address", "topic_route"]
+__all__ = [
+    "MAX_QUEUES",
+    "NoQueue",
+    "TopicPublishInfo",
+    "TopicRoute",
+    "default_route",
+    "map_address",
+    "topic_route",
+    "usable_brokers",
+]
 
 MAX_QUEUES = 65_536
 """A route with more queues than this is refused as damaged, so that a name server cannot fill the memory."""
@@ -84,7 +93,7 @@ def topic_route(topic: str, data: TopicRouteData, *, address_map: Mapping[str, s
         RemoteProtocolError: the data is impossible.
     """
     _check_size(topic, data)
-    brokers = _usable_brokers(data, address_map or {})
+    brokers = usable_brokers(data.broker_datas, address_map or {})
     endpoints = _static_endpoints(topic, data.topic_queue_mapping_by_broker or {})
     publish = _publish_info(topic, data, endpoints)
     subscribe = tuple(sorted(endpoints or _readable(topic, data)))
@@ -229,9 +238,10 @@ def _mock_broker_name(scope: str) -> str:
 # --- addresses -----------------------------------------------------------------------------------------
 
 
-def _usable_brokers(data: TopicRouteData, address_map: Mapping[str, str]) -> Mapping[str, Mapping[int, str]]:
+def usable_brokers(brokers: Iterable[BrokerData], address_map: Mapping[str, str]) -> Mapping[str, Mapping[int, str]]:
+    """The addresses of brokers by name and id, after `address_map`, without those that cannot be used."""
     found: dict[str, Mapping[int, str]] = {}
-    for broker in data.broker_datas:
+    for broker in brokers:
         usable = _usable_addresses(broker, address_map)
         if usable:
             found[broker.broker_name] = MappingProxyType(usable)

@@ -9,7 +9,6 @@ in MQClientInstance.
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,19 +16,20 @@ import attrs
 import trio
 
 from rocketpy.client.api import name_server as name_server_api
-from rocketpy.client.publish_info import NoQueue, TopicPublishInfo, TopicRoute, default_route, topic_route
+from rocketpy.client.name_server_errors import check_address
+from rocketpy.client.publish_info import TopicPublishInfo, TopicRoute, default_route, topic_route, usable_brokers
+from rocketpy.client.route_errors import cause_of, no_broker, no_master, route_error, unusable
 from rocketpy.errors import (
-    BrokerUnreachableError,
     NameServerUnreachableError,
     RocketMQError,
     RouteNotFoundError,
     TopicNotExistError,
     TopicNotFoundError,
-    TopicNotWritableError,
     rounded,
 )
 from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.route import MASTER_ID, TopicRouteData
+from rocketpy.wire.names import is_retry_topic
 
 if TYPE_CHECKING:
     from rocketpy.client.name_server import NameServers
@@ -57,6 +57,15 @@ class _Default(NamedTuple):
 
     topic: str
     queue_nums: int
+
+
+class _Question(NamedTuple):
+    """What a lookup asks; tasks with the same question share one."""
+
+    topic: str
+    default: _Default | None
+    explain: bool
+    """Whether to find out, about a topic that no name server knows, if there is any broker that could have it."""
 
 
 @attrs.define(eq=False)
@@ -96,7 +105,7 @@ class RouteTable:
         self._publish: dict[str, TopicPublishInfo] = {}
         self._brokers: dict[str, Mapping[int, str]] = {}
         self._defaults: dict[str, _Default] = {}
-        self._lookups: dict[tuple[str, _Default | None], _Lookup] = {}
+        self._lookups: dict[_Question, _Lookup] = {}
         self._stale: set[str] = set()
         """Topics whose last refresh failed, which was logged."""
         self.version = 0
@@ -171,15 +180,16 @@ class RouteTable:
             NameServerUnreachableError: no name server answered.
             TopicNotFoundError: the topic does not exist, and no broker would create it.
             TopicNotWritableError: it exists and may not be written.
-            BrokerUnreachableError: it exists, and no broker that holds it has a master or a usable address.
+            BrokerUnreachableError: it exists, and no broker that holds it has a master or a usable address; or no
+                broker is registered with the name servers.
         """
         known = self._publish.get(topic)
         if known is not None:
             return known
         default = None if default_topic is None else _Default(default_topic, default_queue_nums)
-        route = await self._look_up(topic, self._timeout if timeout is None else timeout, default)
+        route = await self._look_up(topic, self._timeout if timeout is None else timeout, default, explain=True)
         if route.not_writable is not None:
-            raise _unusable(route, route.not_writable, "written")
+            raise unusable(route, route.not_writable, "written")
         return route.publish
 
     async def ensure_subscribe(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
@@ -189,19 +199,20 @@ class RouteTable:
             NameServerUnreachableError: no name server answered.
             TopicNotFoundError: the topic does not exist.
             TopicNotWritableError: it exists and may not be read.
-            BrokerUnreachableError: it exists, and no broker that holds it has a usable address.
+            BrokerUnreachableError: it exists, and no broker that holds it has a usable address; or no broker is
+                registered with the name servers.
         """
         route = self._routes.get(topic)
         if route is None or route.not_readable is not None:
-            route = await self._look_up(topic, self._timeout if timeout is None else timeout, None)
+            route = await self._look_up(topic, self._timeout if timeout is None else timeout, None, explain=True)
         if route.not_readable is not None:
-            raise _unusable(route, route.not_readable, "read")
+            raise unusable(route, route.not_readable, "read")
         return route.subscribe
 
     def why_not_readable(self, topic: str) -> RouteNotFoundError | None:
         """The error for a topic whose route is known but has no readable queue; None for other topics."""
         route = self._routes.get(topic)
-        return None if route is None or route.not_readable is None else _unusable(route, route.not_readable, "read")
+        return None if route is None or route.not_readable is None else unusable(route, route.not_readable, "read")
 
     async def refresh_existing(self, topic: str) -> TopicRoute | None:
         """Look up one topic again. None if no name server knows it, whatever its first message would create.
@@ -248,6 +259,22 @@ class RouteTable:
             self._stale.discard(_ANY)
             logger.warning("routes are refreshed again")
 
+    async def masters(self, topic: str, *, timeout: float) -> dict[str, str]:
+        """The address of every registered master, by broker name: the brokers on which `topic` can be created.
+
+        Raises:
+            NameServerUnreachableError: no name server answered.
+            BrokerUnreachableError: no broker is registered, or none has a master with a usable address.
+        """
+        found = (await name_server_api.cluster_info(self._name_servers, timeout=timeout)).broker_addr_table.values()
+        if not found:
+            raise no_broker(f"the topic {topic} cannot be created", topic, self._name_servers.current)
+        brokers = usable_brokers(found, self._address_map)
+        masters = {name: addresses[MASTER_ID] for name, addresses in brokers.items() if MASTER_ID in addresses}
+        if not masters:
+            raise no_master(topic, tuple(address for broker in found for address in broker.broker_addrs.values()))
+        return masters
+
     def clean_offline_brokers(self) -> list[str]:
         """Forget brokers that are in no route any more. Returns their addresses."""
         named: dict[str, set[str]] = {}
@@ -266,21 +293,25 @@ class RouteTable:
         self.version += 1  # last: what other threads have cached by the old number is invalid from here on
         return gone
 
-    async def _look_up(self, topic: str, timeout: float, default: _Default | None) -> TopicRoute:
+    async def _look_up(
+        self, topic: str, timeout: float, default: _Default | None, *, explain: bool = False
+    ) -> TopicRoute:
         """Ask the name servers, or wait for a task that is asking them already."""
         deadline = trio.current_time() + timeout
+        # A broker makes a retry topic once it knows the group: that there is none yet is no failure to explain.
+        question = _Question(topic, default, explain and not is_retry_topic(topic))
         while True:
-            lookup = self._lookups.get((topic, default))
+            lookup = self._lookups.get(question)
             if lookup is None:
-                return await self._lead(topic, deadline, default)
+                return await self._lead(question, deadline)
             with trio.move_on_at(deadline):
                 await lookup.done.wait()
             if isinstance(lookup.outcome, TopicRoute):
                 return lookup.outcome
             if lookup.outcome is not None and not _ran_out_of_time(lookup, deadline):
                 # Each waiter gets an error of its own, so that tracebacks do not pile up on a shared one.
-                error = _route_error(topic, lookup.outcome) or copy.copy(lookup.outcome)
-                raise error from _cause(lookup.outcome)
+                error = route_error(topic, lookup.outcome) or copy.copy(lookup.outcome)
+                raise error from cause_of(lookup.outcome)
             if not lookup.done.is_set():
                 raise self.too_late(topic, timeout)
 
@@ -289,24 +320,28 @@ class RouteTable:
         asked = self._name_servers.current
         return NameServerUnreachableError(
             f"no name server has answered about the topic {topic} within {rounded(timeout)} s (asked last: {asked}); "
-            "check that this is the address of a name server (port 9876 as a rule), and allow more time if it is slow",
+            f"{check_address()}, and allow more time if it is slow",
             topic=topic,
             tried=(asked,),
         )
 
-    async def _lead(self, topic: str, deadline: float, default: _Default | None) -> TopicRoute:
+    async def _lead(self, question: _Question, deadline: float) -> TopicRoute:
         """Ask the name servers, for this task and those that wait for it."""
-        lookup = self._lookups[topic, default] = _Lookup(deadline)
+        topic, default, explain = question
+        lookup = self._lookups[question] = _Lookup(deadline)
         try:
             data, derived = await self._ask(topic, deadline, default)
             lookup.outcome = topic_route(topic, data, address_map=self._address_map)
         except RocketMQError as exc:
+            if explain and isinstance(exc, TopicNotExistError) and not await self._has_broker(deadline):
+                lookup.outcome = no_broker(f"no route to the topic {topic}", topic, self._name_servers.current)
+                raise lookup.outcome from exc
             lookup.outcome = exc
-            if (translated := _route_error(topic, exc)) is not None:
-                raise translated from _cause(exc)
+            if (translated := route_error(topic, exc)) is not None:
+                raise translated from cause_of(exc)
             raise
         finally:
-            del self._lookups[topic, default]
+            del self._lookups[question]
             lookup.done.set()
         if derived and default is not None:
             self._defaults[topic] = default
@@ -324,6 +359,15 @@ class RouteTable:
                 raise
         data = await name_server_api.topic_route(self._name_servers, default.topic, timeout=_left(deadline))
         return default_route(data, default.queue_nums), True
+
+    async def _has_broker(self, deadline: float) -> bool:
+        """Whether any broker is registered with the name servers; True if they do not say."""
+        try:
+            found = await name_server_api.cluster_info(self._name_servers, timeout=_left(deadline))
+        except RocketMQError as error:
+            logger.debug("no name server has said which brokers there are: %s", error)
+            return True
+        return bool(found.broker_addr_table)
 
     def _accept(self, route: TopicRoute) -> None:
         """Replace the snapshots, then report a change."""
@@ -349,54 +393,3 @@ def _ran_out_of_time(lookup: _Lookup, deadline: float) -> bool:
 
 def _left(deadline: float) -> float:
     return max(0.001, deadline - trio.current_time())
-
-
-# --- one error for each cause ----------------------------------------------------------------------------
-
-
-def _route_error(topic: str, error: RocketMQError) -> RouteNotFoundError | None:
-    """The error to raise for a failed lookup, None to raise its own."""
-    if isinstance(error, NameServerUnreachableError):
-        return NameServerUnreachableError(f"no route to the topic {topic}: {error}", topic=topic, tried=error.tried)
-    if isinstance(error, TopicNotExistError):
-        return TopicNotFoundError(
-            f"the topic {topic} does not exist: create it, or let brokers create topics (autoCreateTopicEnable); "
-            + _answer(topic, error),
-            topic=topic,
-            tried=(error.address,) if error.address else (),
-        )
-    return None
-
-
-def _cause(error: RocketMQError) -> BaseException:
-    """What to name as the cause of the error for a failed lookup: its text has that of an unreachable name server."""
-    if isinstance(error, NameServerUnreachableError) and error.__cause__ is not None:
-        return error.__cause__
-    return error
-
-
-def _answer(topic: str, error: TopicNotExistError) -> str:
-    """The name server's remark, unless it is about the default topic, which the user has not asked for."""
-    if topic in re.split(r"[^\w%|-]+", error.remark or ""):
-        return f"the name server {error.address} says: {error.remark}"
-    return f"asked last was the name server {error.address}"
-
-
-def _unusable(route: TopicRoute, why: NoQueue, verb: str) -> RouteNotFoundError:
-    """The error for a topic that exists but has no usable queue."""
-    if why is NoQueue.PERMISSION:
-        return TopicNotWritableError(
-            f"the topic {route.topic} may not be {verb}: no broker grants it; change the permission of the topic, or "
-            "of the broker if it was taken out of service",
-            topic=route.topic,
-        )
-    advice = {
-        NoQueue.NO_MASTER: "start a master, or wait until the name servers see it",
-        NoQueue.NO_ADDRESS: "correct brokerIP1 of the brokers, or rewrite their addresses with address_map",
-    }
-    where = ", ".join(route.addresses) or "none"
-    return BrokerUnreachableError(
-        f"the topic {route.topic} cannot be {verb}: {why.value} (addresses given: {where}); {advice[why]}",
-        topic=route.topic,
-        tried=route.addresses,
-    )

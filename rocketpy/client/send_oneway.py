@@ -72,7 +72,7 @@ async def _written(sending: Sending) -> Connection:
             left = max(_LEAST, sending.deadline - started)
             connection = core.client.pool.nowait(address) or await core.client.pool.get(address, timeout=left)
             if outgoing.timed:
-                await core.times.check(broker_name, address, timeout=left / 2)
+                await core.versions.check_timing(broker_name, address, timeout=left / 2)
             core.write_oneway(outgoing, queue, broker_name, connection)
         except RocketMQError as error:
             if core.was_forbidden(error):

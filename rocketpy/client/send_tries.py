@@ -201,7 +201,7 @@ class Sending:
             until = self.until(broker_name, started)
             connection = await core.client.pool.get(address, timeout=until - started)
             if self.outgoing.timed:
-                await core.times.check(broker_name, address, timeout=(until - core.clock()) / 2)
+                await core.versions.check_timing(broker_name, address, timeout=(until - core.clock()) / 2)
             self.renew()
             attempt = core.make_try(self.outgoing, queue, broker_name, address, connection, started)
             try:

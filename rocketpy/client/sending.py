@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from rocketpy.client.api.send import send_result
-from rocketpy.client.delivery_time import DeliveryTimes
+from rocketpy.client.broker_versions import BrokerVersions
 from rocketpy.client.fault import MQFaultStrategy
 from rocketpy.client.key_order import KeyOrder
 from rocketpy.client.meter import GATHERED, SendMeter, count_of
@@ -70,7 +70,7 @@ class SendCore:
     Attributes:
         clock: trio's, which other threads may read as well once `open` has taken it; before, they read zero.
         order: whose turn it is to send for a sharding key.
-        times: which brokers can deliver at a time.
+        versions: what the versions of brokers mean for sends.
         meter: counts what becomes of sends.
         is_open: whether sends that wait for their turn may still begin.
         home: the thread of that loop; once it is open.
@@ -90,7 +90,7 @@ class SendCore:
             probe_timeout=config.send_timeout,
         )
         self.order = KeyOrder()
-        self.times = DeliveryTimes(client)
+        self.versions = BrokerVersions(client, config.compress_type)
         self.meter = SendMeter(self._now)
         self.is_open = False
         self.hooks = SendHooks.of(config)
@@ -107,11 +107,13 @@ class SendCore:
         self.meter.open()
         self.home = TrioThread()
         self.waits = Waits(self.order, self.client.pool.timers)
+        self.versions.open()
         self.is_open = True
 
     def close(self) -> None:
         """Sends that wait for their turn do not begin any more."""
         self.is_open = False
+        self.versions.close()
 
     def trace_with(self, tracer: Tracer | None) -> None:
         """Record each acknowledged try with a tracer from now on; None ends that."""
@@ -156,7 +158,7 @@ class SendCore:
         except BrokerUnreachableError:
             return None
         connection = nowait(address)
-        if connection is None or (outgoing.timed and not self.times.are_known_at(address)):
+        if connection is None or (outgoing.timed and not self.versions.can_time(address)):
             outgoing.chosen = queue if outgoing.is_plain or outgoing.is_reply else None
             return None
         attempt = self.make_try(outgoing, queue, broker_name, address, connection, started)

@@ -20,7 +20,7 @@ from rocketpy.errors import (
 from rocketpy.remoting.backoff import FullJitter, retrying
 from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.bodies.topics import TopicConfig
-from rocketpy.wire.names import check_topic, is_system_topic
+from rocketpy.wire.names import AUTO_CREATE_TOPIC, check_topic, is_system_topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ _visible = FullJitter(0.01, 0.5)
 async def create_topic(
     client: MQClientInstance, topic: str, *, queues: int | None, default_queues: int, key: str, timeout: float
 ) -> None:
-    """Create a topic on every master that holds the topic `key`, or change its queues; return once routes have it.
+    """Create a topic on every registered master, or change its queues; return once routes have it.
 
     Fewer queues than a broker has are fewer to write to. All can still be read, so that no message is out of reach.
 
@@ -46,12 +46,14 @@ async def create_topic(
         queues: queues to write to on each broker; None for `default_queues` on brokers that do not have the topic, and
             no change on the others.
         default_queues: the number for None.
-        key: the topic that the brokers have.
+        key: a topic of the user's choice, whose masters get the new one; TBW102 for every registered master.
         timeout: seconds for everything.
 
     Raises:
         ConfigError: the name or the number of queues cannot be used.
-        RouteNotFoundError: no broker holds `key`, or the name servers do not show the new topic in time.
+        NameServerUnreachableError: no name server answered.
+        BrokerUnreachableError: no broker is registered, or no master has a usable address.
+        TopicNotFoundError: no broker holds `key`, or the name servers do not show the new topic in time.
         BrokerError, TransportError, RequestTimeoutError: a broker refused or did not answer.
     """
     check_topic(topic)
@@ -59,27 +61,34 @@ async def create_topic(
         raise ConfigError(f"{topic} is a topic of RocketMQ's own")
     if queues is not None:
         _check(queues)
+    deadline, masters = trio.current_time() + timeout, None
+    with trio.move_on_at(deadline):
+        masters = await _masters(client, topic, key, timeout)
+    if masters is None:
+        raise client.routes.too_late(topic, timeout)
+    number = default_queues if queues is None else queues
     try:
-        with trio.fail_after(timeout):
-            masters = await _masters(client, topic, key, timeout)
+        with trio.fail_at(deadline):
             existing = await client.routes.refresh_existing(topic)
             wanted: dict[str, int] = {}
             for name, address in masters.items():
                 readable, writable = _queues_of(existing, name)
                 if queues is None and writable:
                     continue
-                wanted[name] = default_queues if queues is None else queues
-                config = TopicConfig(
-                    topic_name=topic, read_queue_nums=max(wanted[name], readable), write_queue_nums=wanted[name]
-                )
+                wanted[name] = number
+                config = TopicConfig(topic_name=topic, read_queue_nums=max(number, readable), write_queue_nums=number)
                 await admin_api.create_topic(client.pool, address, config, default_topic=key, timeout=timeout)
             await _wait_visible(client, topic, wanted)
     except trio.TooSlowError as exc:
-        raise RequestTimeoutError(
-            f"the topic {topic} was not there within {timeout:g} s: see whether all brokers and name servers answer, "
-            "and create it again, with a longer timeout if they are slow",
-            timeout=timeout,
-        ) from exc
+        raise _too_late(topic, timeout) from exc
+
+
+def _too_late(topic: str, timeout: float) -> RequestTimeoutError:
+    return RequestTimeoutError(
+        f"the topic {topic} was not there within {timeout:g} s: see whether all brokers and name servers answer, "
+        "and create it again, with a longer timeout if they are slow",
+        timeout=timeout,
+    )
 
 
 def _check(queues: object) -> None:
@@ -90,15 +99,17 @@ def _check(queues: object) -> None:
 
 
 async def _masters(client: MQClientInstance, topic: str, key: str, timeout: float) -> dict[str, str]:
-    """Names and addresses of the brokers that hold `key`."""
+    """Names and addresses of the masters that get the topic."""
+    if key == AUTO_CREATE_TOPIC:  # which only brokers with autoCreateTopicEnable have: here it chooses none
+        return await client.routes.masters(topic, timeout=timeout)
     try:
         await client.routes.ensure(key, timeout=timeout)
     except TopicNotFoundError as error:
         raise TopicNotFoundError(
-            f"no broker can be found to create the topic {topic}: it is created on those with the topic {key}, and "
-            "no name server knows any. Start a broker with autoCreateTopicEnable=true, or give the producer "
-            "create_topic_key, the name of a topic that all brokers have",
+            f"the topic {topic} cannot be created: create_topic_key={key!r} means the brokers with that topic, and it "
+            "does not exist; create it first, or leave create_topic_key out for all registered brokers",
             topic=topic,
+            tried=error.tried,
         ) from error
     route = client.routes.route(key)
     brokers = {} if route is None else route.brokers

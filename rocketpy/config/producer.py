@@ -133,7 +133,7 @@ class ProducerConfig(TracedConfig):
         metadata={"java": "compressType"},
     )
     """How they are compressed: "zlib", or "lz4" or "zstd" (which need the extra of that name, here and at consumers).
-    Brokers before 5.0 and their clients know ZLIB only."""
+    Brokers before 5.0 and their clients know ZLIB only; each such broker is logged once."""
     compress_level: int = attrs.field(default=5, validator=whole(0, 9), metadata={"java": "compressLevel"})
     """How hard to compress; LZ4 has only one way."""
     max_message_size: int = attrs.field(
@@ -148,7 +148,8 @@ class ProducerConfig(TracedConfig):
     )
     """Queues of a topic that is created by sending to it."""
     create_topic_key: str = attrs.field(default="TBW102", validator=topic_name, metadata={"java": "createTopicKey"})
-    """The topic whose brokers create topics by themselves."""
+    """The topic whose brokers create a topic at its first message. `create_topic` uses the brokers of this topic if it
+    is not the default, and otherwise all registered ones."""
     back_pressure_for_async_send_num: int = attrs.field(
         default=1024, validator=whole(1, 65_535), metadata={"java": "backPressureForAsyncSendNum"}
     )

@@ -57,7 +57,8 @@ class Fetching(Opening):
             NameServerUnreachableError: no name server answered.
             TopicNotFoundError: the topic does not exist.
             TopicNotWritableError: it exists and may not be read.
-            BrokerUnreachableError: it exists, and no broker that holds it has a usable address.
+            BrokerUnreachableError: it exists, and no broker that holds it has a usable address; or no broker is
+                registered with the name servers.
             ClientClosedError: the consumer is closed.
         """
         check_topic(topic)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle
-from rocketpy.client.reopening import AsyncReopenable
+from rocketpy.client.runnable import Runnable
 from rocketpy.client.sharing import check_shared
 from rocketpy.services import open_services
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Opening"]
 
 
-class Opening(AsyncReopenable):
+class Opening(Runnable):
     """What consumers of every kind have in common.
 
     Args:

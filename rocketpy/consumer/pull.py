@@ -69,6 +69,7 @@ class QueuePuller:
     Attributes:
         process_queue: the messages held.
         error: why the last pull failed, None if it did not.
+        is_asking: whether a pull is in progress.
         paused: why pulling waits, None if it does not.
     """
 
@@ -87,8 +88,7 @@ class QueuePuller:
         self._turn = trio.CancelScope()
         self._room = trio.Event()
         self._resumed = trio.Event()
-        self._is_asking = False
-        """Whether a pull is in progress."""
+        self.is_asking = False
         self._asked: Subscription | None = None
         """The subscription that the last pull was for."""
         self._form: PullForm | None = None
@@ -134,7 +134,7 @@ class QueuePuller:
             if self.paused == _BY_USER:
                 self.paused = None
             self._resumed.set()
-        elif self._is_asking:
+        elif self.is_asking:
             self.paused = _BY_USER
         else:
             self._turn.cancel()
@@ -226,7 +226,7 @@ class QueuePuller:
         try:
             if self._topic_gone:
                 await self._find_position()
-            self._asked, self._is_asking = subscription, True
+            self._asked, self.is_asking = subscription, True
             asked_for = self.process_queue
             result = await self._ask(subscription)
             # It may be moved or given up at the moment at which the answer comes, when nothing is left to cancel.
@@ -242,13 +242,21 @@ class QueuePuller:
             self._consume(list(error.decoded), subscription)
             await self._after_damage(error, progress=self.process_queue.position > before)
         except RocketMQError as error:
+            self.is_asking = False
             await self._after_failure(error)
         else:
             self._recovered()
             if not self.process_queue.dropped:  # otherwise the queue was reset, and is taken again
                 await self._after_answer(result, started, progress=self.process_queue.position > before)
         finally:
-            self._is_asking = False
+            self.is_asking = False
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the broker to pull from answers heartbeats. For any thread."""
+        client = self._parts.client
+        broker = client.routes.find_broker(client.routes.broker_name(self.queue), self._broker_id)
+        return broker is not None and broker.address in client.heartbeats.answering
 
     @property
     def _is_unwanted(self) -> bool:

@@ -186,6 +186,11 @@ class PushConsumer(Sharing[RunningConsumer]):
         if self._crash is not None:
             raise self._crash
 
+    def _hurry(self) -> None:
+        """While it closes: wait no longer for listeners. For `Opened`."""
+        if self._running is not None:
+            self._running.hurry()
+
     def _check_usable(self) -> None:
         """Refuse use if the consumer has crashed, or is not open."""
         self.check_crash()
@@ -354,7 +359,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             client_id=self.client.client_id,
             group=self.config.group,
             topics=self._subscriptions.user_topics,
-            balanced=running is not None and running.rebalance.balanced,
+            balanced=running is not None and running.rebalance.is_up_to_date,
             queues={} if running is None else running.queues(),
             locks={} if running is None else running.assignment.locks(running.now()),
             errors={} if running is None else running.rebalance.problems(),

@@ -141,6 +141,7 @@ class Rebalance:
         self._wanted = trio.Event()
         self._round_done = trio.Event()
         self._tell_brokers = True
+        self._latest_change = self._latest_shared = object()
         self._retry = FIRST_RETRY
         self._left, self._counted = AT_ONCE, trio.current_time()
         self.filters = FilterCheck(client, config.group, subscriptions.data)
@@ -150,6 +151,15 @@ class Rebalance:
     def soon(self) -> None:
         """Rebalance at once, or after a pause if there were many recently. Several calls lead to one rebalance."""
         self._wanted.set()
+
+    def note_change(self) -> None:
+        """A subscription has changed, which the next rebalance takes into account. For any thread."""
+        self._latest_change = object()
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether the last rebalance succeeded for every topic, and no subscription is newer. For any thread."""
+        return self.balanced and self._latest_shared is self._latest_change
 
     def subscriptions_changed(self) -> None:
         """Send heartbeats and rebalance at once: brokers refuse pulls with subscriptions that they do not know."""
@@ -193,6 +203,7 @@ class Rebalance:
     async def look(self) -> None:
         """Rebalance every topic now."""
         self._wanted = trio.Event()
+        change = self._latest_change  # before the topics are read
         if self._tell_brokers:
             self._tell_brokers = False
             await self._announce()
@@ -214,7 +225,7 @@ class Rebalance:
         self.errors = _causes({topic: error for topic, error in self.errors.items() if topic in topics})
         self.unknown = {topic: why for topic, why in self.unknown.items() if topic in topics}
         self._plans = {topic: plan for topic, plan in self._plans.items() if topic in topics}
-        self.balanced = all(balanced)
+        self.balanced, self._latest_shared = all(balanced), change
         self.rounds += 1
         done, self._round_done = self._round_done, trio.Event()
         done.set()

@@ -16,6 +16,7 @@ import trio
 
 from rocketpy.consumer.assignment import Assignment
 from rocketpy.consumer.background import Background
+from rocketpy.consumer.closing import stop_listeners
 from rocketpy.consumer.consume_concurrently import ConsumeMessageConcurrentlyService
 from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
 from rocketpy.consumer.driven import DrivenConsumer
@@ -33,7 +34,6 @@ from rocketpy.consumer.send_back import SendBack
 from rocketpy.consumer.start_position import StartPosition
 from rocketpy.consumer.status import QueueStatus, queue_status
 from rocketpy.consumer.user_calls import AsyncCaller, UserCalls
-from rocketpy.logs import get_logger
 from rocketpy.results import MessageModel
 from rocketpy.services import heard, ticks
 
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
 
 __all__ = ["RunningConsumer"]
-
-logger = get_logger(__name__)
 
 
 class RunningConsumer(Background):
@@ -86,6 +84,7 @@ class RunningConsumer(Background):
             self.assignment.on_free = self.rebalance.soon
         self.membership = Membership(client, config, subscriptions)
         self._consuming = trio.CancelScope()
+        self._patience = trio.CancelScope()
         self._consumed = trio.Event()
         self.driven = DrivenConsumer(
             client,
@@ -187,6 +186,10 @@ class RunningConsumer(Background):
         self._looking.cancel()
         self.assignment.stop()
 
+    def hurry(self) -> None:
+        """While it closes: wait no longer for listeners."""
+        self._patience.cancel()
+
     async def close(self) -> None:
         """Close within `await_termination` and `close_timeout`, in the order that the module's docstring gives."""
         config = self._config
@@ -194,14 +197,8 @@ class RunningConsumer(Background):
             await self._end_reports()
             with trio.move_on_after(config.await_termination + config.close_timeout, shield=True):
                 self.stop_pulling()
-                with trio.move_on_after(config.await_termination) as waiting:
-                    await self.consume.stop()
-                if waiting.cancelled_caught:
-                    logger.warning(
-                        "listeners of %s are still running after %g s: messages that they have not finished come again",
-                        config.group,
-                        config.await_termination,
-                    )
+                with self._patience:
+                    await stop_listeners(self.consume, config.group, config.await_termination)
                 deadline = trio.current_time() + config.close_timeout
                 self._consuming.cancel()
                 await self._consumed.wait()

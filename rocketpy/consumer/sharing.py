@@ -92,6 +92,7 @@ class Sharing(Opening, Generic[R]):
         """The subscriptions or assigned queues have changed. For any thread."""
         running = self._running
         if running is not None:  # otherwise the start reads them
+            running.rebalance.note_change()
             running.in_loop(running.subscriptions_changed)
 
     # --- which queues ---------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 
 from rocketpy.consumer.lock_refusals import LockStatus
-from rocketpy.errors import RocketMQError, ServiceCrashedError
+from rocketpy.errors import MessageDecodeError, RocketMQError, ServiceCrashedError
 from rocketpy.message import MessageQueue
 from rocketpy.reprs import Short
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rocketpy.consumer.pull import QueuePuller
 
 __all__ = ["PushConsumerStatus", "QueueStatus", "queue_status"]
+
+HELD_AFTER = 1.0
+"""Seconds after which a pull that was not answered is held by its broker."""
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -45,7 +48,7 @@ class QueueStatus(Short):
     listener_age: float | None
     """Seconds that the longest running listener call has taken so far, None when no listener is running."""
     error: RocketMQError | None
-    """Why the last pull failed, None when it did not."""
+    """Why the last pull failed, None when it did not, or when the broker holds the next one."""
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -60,7 +63,7 @@ class PushConsumerStatus(Short):
     topics: tuple[str, ...]
     """What is subscribed, without the retry topic."""
     balanced: bool
-    """Whether the last rebalance succeeded for every topic."""
+    """Whether the last rebalance succeeded for every topic, and no subscription is newer."""
     queues: Mapping[MessageQueue, QueueStatus]
     """The queues that this consumer has, those of the retry topic included."""
     locks: Mapping[MessageQueue, LockStatus]
@@ -85,5 +88,18 @@ def queue_status(puller: QueuePuller, now: float, listener_since: float | None) 
         last_consume_age=max(0.0, now - queue.last_consume),
         paused=puller.paused,
         listener_age=None if listener_since is None else max(0.0, now - listener_since),
-        error=puller.error,
+        error=_standing_error(puller, now),
     )
+
+
+def _standing_error(puller: QueuePuller, now: float) -> RocketMQError | None:
+    """Why the last pull failed, unless the one in progress shows that this is over.
+
+    A broker holds a pull that finds no messages for many seconds. It has taken one that it has not refused within a
+    second, if it answers heartbeats.
+    """
+    error = puller.error
+    if error is None or isinstance(error, MessageDecodeError):
+        return error
+    is_held = puller.is_asking and now - puller.process_queue.last_pull >= HELD_AFTER
+    return None if is_held and puller.is_answered else error

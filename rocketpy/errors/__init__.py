@@ -293,7 +293,7 @@ class TopicNotWritableError(RouteNotFoundError):
 
 
 class BrokerUnreachableError(RouteNotFoundError):
-    """The topic is known, and no broker that holds it has a usable address or a living master."""
+    """No broker that holds the topic has a usable address or a living master, or no broker is registered at all."""
 
 
 # --- sending ---------------------------------------------------------------------------------------

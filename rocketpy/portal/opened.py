@@ -34,7 +34,7 @@ class _BodyFailedError(Exception):
 class Opened(Generic[T]):
     """An async context manager that one task of the portal enters, holds open and leaves.
 
-    `enter`, `leave`, `cancel` and `wait_left` are for the trio thread, `open` and `close` are for all others.
+    `enter`, `leave`, `cancel`, `hurry` and `wait_left` are for the trio thread, `open` and `close` are for all others.
 
     Args:
         home: the portal that holds it.
@@ -140,6 +140,12 @@ class Opened(Generic[T]):
     def cancel(self) -> None:
         """Leave it as if its body was cancelled: in order, but without waiting for anything that may take long."""
         self._scope.cancel()
+
+    def hurry(self) -> None:
+        """While it is being left: do not wait any longer for functions of users that run. Does nothing else."""
+        hurry = getattr(self._manager, "_hurry", None)
+        if hurry is not None:
+            hurry()
 
     async def wait_left(self) -> None:
         """Wait until it was left."""

@@ -14,7 +14,7 @@ from rocketpy.client.client_id import new_unique_ids
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.outgoing import Preparer
-from rocketpy.client.reopening import AsyncReopenable
+from rocketpy.client.runnable import Runnable
 from rocketpy.client.send_hooks import SendHooks
 from rocketpy.client.send_oneway import send_oneway
 from rocketpy.client.sending import SendCore
@@ -22,6 +22,7 @@ from rocketpy.client.sharing import check_shared
 from rocketpy.config import ProducerConfig
 from rocketpy.logs import get_logger
 from rocketpy.producer.choosing import choice_of
+from rocketpy.producer.closing import PATIENCE, say_waiting
 from rocketpy.producer.lingering import TaskSends
 from rocketpy.producer.outside import Outside
 from rocketpy.producer.recalling import Recalling
@@ -47,7 +48,7 @@ __all__ = ["Producer"]
 logger = get_logger(__name__)
 
 
-class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
+class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.
@@ -190,7 +191,11 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
             if accumulator is not None:
                 accumulator.close()
             if error is None and self._under_way:
-                await self._idle.wait()
+                with trio.move_on_after(PATIENCE) as quiet:
+                    await self._idle.wait()
+                if quiet.cancelled_caught:
+                    say_waiting(self.config.group, self._under_way, None)
+                    await self._idle.wait()
         finally:
             if accumulator is not None:
                 accumulator.abandon()
@@ -400,7 +405,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
     async def create_topic(
         self, topic: str, *, queues: int | None = None, timeout: float | timedelta | None = None
     ) -> None:
-        """Create a topic on every broker that creates topics (those of `create_topic_key`), or change its queues.
+        """Create a topic on every registered broker, or change its queues.
 
         Fewer queues than before are fewer to send to: all that a broker has can still be read, and their messages are
         delivered. Other producers notice with their next look at the routes (`poll_name_server_interval`).
@@ -413,7 +418,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, AsyncReopenable):
 
         Raises:
             ConfigError: the name is not one of a topic.
-            RouteNotFoundError: no broker creates topics.
+            RouteNotFoundError: no name server answered, or no broker is registered; the subclass says which.
             BrokerError: a broker refused.
         """
         from rocketpy.client import topics  # few producers make topics: the others do not load what it takes

@@ -376,8 +376,8 @@ class Connection(Outbound):
 
     def _lost_while_waiting(self) -> ConnectionLostError:
         error = ConnectionLostError(
-            f"the connection to {self.address} ended while an answer was due; whether the request was carried out is"
-            f" unknown: {self.error}",
+            f"the connection to {self.address} closed before the answer arrived; the request may or may not have been "
+            f"carried out: {self.error}",
             address=self.address,
         )
         error.__cause__ = self.error

@@ -16,6 +16,9 @@ __all__ = ["collected", "forget", "forget_if_idle", "remember"]
 _GRACE = 0.1
 """Seconds to wait before saying so. Most of what is under way ends within this time."""
 
+_PATIENCE = 1.0
+"""Seconds to wait for done-callbacks before saying so: users' code often takes a moment."""
+
 
 class Sender(Protocol):
     """Something that may have messages under way.
@@ -102,13 +105,18 @@ def _wait(senders: list[Sender]) -> None:
     for sender in slow:
         count = counts[sender]
         if not count:
-            continue  # only its callbacks are still running
+            continue  # only its callbacks are still running, most of which end within a second
         what = "1 message" if count == 1 else f"{count} messages"
         _say(
             f"waiting up to {sender.exit_timeout:g} s for {what} of {sender}: close the producer before the program "
             "ends"
         )
     for sender in slow:
+        if not counts[sender]:
+            sender.wait_idle(began + min(_PATIENCE, sender.exit_timeout) - monotonic())
+            if (count := sender.due) and monotonic() < began + sender.exit_timeout:
+                what = "1 done-callback" if count == 1 else f"{count} done-callbacks"
+                _say(f"waiting up to {sender.exit_timeout:g} s for {what} of {sender}")
         sender.wait_idle(began + sender.exit_timeout - monotonic())
 
 

@@ -18,6 +18,7 @@ from rocketpy.client.reopening import Reopenable
 from rocketpy.errors import ClientClosedError
 from rocketpy.portal import Opened, Portal
 from rocketpy.portal.waiting import wait
+from rocketpy.portal.wrong_with import WrongWith
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -108,6 +109,12 @@ class Lifetime(Reopenable, Generic[T]):
     ) -> None:
         """Close it; an exception from the block propagates unchanged."""
         self._leave(error)
+
+    if not TYPE_CHECKING:  # type checkers say it by themselves, of classes without these methods
+        __aenter__ = __aexit__ = WrongWith(
+            "rocketpy.sync.{name} is entered with `with`; in async code, take rocketpy.aio.{name} or rocketpy.{name} "
+            "(trio)"
+        )
 
     def __del__(self) -> None:
         """Warn if it was not closed, and close it in the background."""

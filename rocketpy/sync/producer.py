@@ -119,7 +119,7 @@ class Producer(Lifetime[TrioProducer]):
         """Refuse sends that wait for room, and wait for those in flight, before the producer is closed."""
         self._gates.close()
         self._direct.outside.stop_accepting()
-        self._under_way.wait_idle(None if error is None else self._under_way.exit_timeout)
+        self._under_way.finish(None if error is None else self._under_way.exit_timeout)
         super()._close(opened, error)
         forget(self._under_way)
         self._callbacks.close()
@@ -398,7 +398,7 @@ class Producer(Lifetime[TrioProducer]):
         return self._portal.call(self._inner.queues, topic, timeout=timeout)
 
     def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | timedelta | None = None) -> None:
-        """Create a topic on every broker that creates topics. See `rocketpy.Producer.create_topic`."""
+        """Create a topic on every registered broker. See `rocketpy.Producer.create_topic`."""
         self._portal.call(self._inner.create_topic, topic, queues=queues, timeout=timeout)
 
 

@@ -6,6 +6,8 @@ import threading
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from rocketpy.producer.closing import PATIENCE, say_waiting
+
 if TYPE_CHECKING:
     from rocketpy.config import ProducerConfig
     from rocketpy.sync.direct import DirectSends
@@ -57,6 +59,17 @@ class UnderWay:
             # A callback may have sent a message that was answered meanwhile: then another callback is due.
             if not self._gates.more_than(spared) and (not have_run or self._callbacks.submitted == submitted):
                 return 0
+
+    def finish(self, timeout: float | None) -> None:
+        """Wait as `wait_idle` does, as the producer closes, and log after a second what it is waiting for."""
+        began = monotonic()
+        first = PATIENCE if timeout is None else min(PATIENCE, timeout)
+        self.wait_idle(first)
+        left = None if timeout is None else began + timeout - monotonic()
+        if monotonic() - began >= first and (left is None or left > 0):
+            messages = len(self._gates) + self._direct.wait_calls(0)
+            say_waiting(self._config.group, messages, left, callbacks=len(self._callbacks))
+        self.wait_idle(left)
 
     @property
     def due(self) -> int:

@@ -13,7 +13,10 @@ from typing import NamedTuple
 from rocketpy.errors import LocalProtocolError, RemoteProtocolError
 from rocketpy.wire.limits import DEFAULT_LIMITS, WireLimits
 
-__all__ = ["Frame", "FrameDecoder", "encode_frame"]
+__all__ = ["SPEAKS_HTTP", "Frame", "FrameDecoder", "encode_frame"]
+
+SPEAKS_HTTP = "the peer speaks HTTP"
+"""Begins the text of the error for a peer that sent HTTP."""
 
 _WORDS = struct.Struct(">iI")
 _LEAD = 8
@@ -159,7 +162,7 @@ def _bad_length(total: int, word: bytes, limit: int) -> str:
     if word[0] == 0x16 and word[1] == 0x03:
         return "the peer speaks TLS to a port without TLS: switch TLS on for this server, or off for the client"
     if word in (b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"CONN"):
-        return "the peer speaks HTTP: this port serves the RocketMQ remoting protocol only"
+        return f"{SPEAKS_HTTP}: this port serves the RocketMQ remoting protocol only"
     if word == b"PROX" or word == b"\r\n\r\n":
         return "the peer sends a PROXY protocol header: connect without it"
     if total < 5:

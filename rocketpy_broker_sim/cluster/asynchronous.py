@@ -21,6 +21,7 @@ from rocketpy.portal import portal
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.cluster.blocking import BlockingLocalCluster
 from rocketpy_broker_sim.cluster.contents import TIMEOUT
+from rocketpy_broker_sim.cluster.entering import EnteredAsync
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -108,7 +109,7 @@ async def _soon(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     return function(*args, **kwargs)
 
 
-class AsyncioLocalCluster:
+class AsyncioLocalCluster(EnteredAsync):
     """Runs while the block of ``async with`` does.
 
     The arguments are those of `BlockingLocalCluster`.

@@ -14,6 +14,7 @@ from rocketpy.errors import ConfigError
 from rocketpy.portal import Opened, portal
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.cluster.contents import TIMEOUT
+from rocketpy_broker_sim.cluster.entering import EnteredPlain
 from rocketpy_broker_sim.cluster.local import LocalCluster
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _in_loop(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     return portal().call(call)
 
 
-class BlockingLocalCluster:
+class BlockingLocalCluster(EnteredPlain):
     """Runs while the block of ``with`` does, or from `start` to `close`. Any thread may use it.
 
     Args:

@@ -26,6 +26,7 @@ from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.cluster.arguments import check_number, check_slot
 from rocketpy_broker_sim.cluster.calendar import calendar
 from rocketpy_broker_sim.cluster.contents import Contents
+from rocketpy_broker_sim.cluster.entering import EnteredAsync
 from rocketpy_broker_sim.cluster.ground import need_trio, network_of, storage_of
 from rocketpy_broker_sim.cluster.server_slot import ServerSlot
 from rocketpy_broker_sim.cluster.settings import broker_names, broker_settings, name_server_settings, refuse_exposure
@@ -47,7 +48,7 @@ NOTICE_WITHIN = 1.0
 T = TypeVar("T")
 
 
-class LocalCluster(Contents):
+class LocalCluster(EnteredAsync, Contents):
     """Runs while the block of ``async with`` does; ready when every name server knows every broker.
 
     It speaks TCP unless told otherwise, because then an address is all that a client needs, in whatever process or
@@ -155,6 +156,16 @@ class LocalCluster(Contents):
             self._manager = None
             raise
         return self
+
+    async def run(self, *, task_status: trio.TaskStatus[Self] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run until this is cancelled: ``cluster = await nursery.start(LocalCluster().run)``.
+
+        Raises:
+            ConfigError, ClientClosedError, StoreError, RequestTimeoutError: as entering with `async with` does.
+        """
+        async with self:
+            task_status.started(self)
+            await trio.sleep_forever()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import threading
 
 import pytest
@@ -270,6 +271,22 @@ async def test_closing_waits_for_what_is_under_way(namesrv, topic):
         await asyncio.sleep(0)
     results = await asyncio.gather(*tasks)
     assert all(result.status is SendStatus.SEND_OK for result in results)
+
+
+@pytest.mark.waits("a name server in real time does not answer")
+def test_closing_says_what_it_waits_for(monkeypatch, caplog):
+    monkeypatch.setattr("rocketpy.aio.producer.PATIENCE", 0.0)
+
+    async def main():
+        async with Producer("pg", namesrv=f"127.0.0.1:{hole.getsockname()[1]}", send_timeout=0.2) as producer:
+            sending = asyncio.create_task(producer.send(Message("T", b"x")))
+            await until_in_flight(producer, 1)
+        with pytest.raises(NameServerUnreachableError):
+            await sending
+
+    with socket.create_server(("127.0.0.1", 0)) as hole:
+        run(main)
+    assert "closing the producer of group pg: waiting for 1 message that is not acknowledged" in caplog.text
 
 
 @in_asyncio

@@ -11,7 +11,7 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.server import RemotingServer, serve
 from rocketpy.services import open_services
 from rocketpy.wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from rocketpy.wire.bodies.route import BrokerData, QueueData, TopicRouteData
+from rocketpy.wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, MessageModel
@@ -47,11 +47,18 @@ class FakeServer:
 
 
 class FakeNameServer(FakeServer):
-    """Answers routes from a table."""
+    """Answers routes from a table, and names their brokers; without routes, those in `brokers`."""
 
     def __init__(self, routes: Mapping[str, TopicRouteData] | None = None) -> None:
-        super().__init__({RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route})
+        super().__init__(
+            {RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route, RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster}
+        )
         self.routes = dict(routes or {})
+        self.brokers = {"a": BrokerData(broker_name="a", broker_addrs={0: "h:1"})}
+
+    def cluster(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
+        routed = {each.broker_name: each for data in self.routes.values() for each in data.broker_datas}
+        return request.answer(body=ClusterInfo(broker_addr_table=routed or self.brokers).encode())
 
     def route(self, _: Connection, request: RemotingCommand) -> RemotingCommand:
         topic = GetRouteInfoRequestHeader.from_ext(request.ext_fields).topic

@@ -109,9 +109,63 @@ async def test_S6_the_address_of_a_broker_is_told_to_be_none_of_a_name_server(
             await api.topic_route(asked, "T")
         assert trio.current_time() == before
     assert (
-        f"({servers[0].address}: this is no name server but perhaps a broker, for it answered "
-        "'request type 105 not supported'); namesrv must be the address of a name server, whose port is 9876 as a rule"
+        f"({servers[0].address}: this is not a name server (perhaps a broker): it answered 'request type 105 not "
+        "supported'); check that this is the address of a name server (port 9876 as a rule)"
     ) in str(caught.value)
+
+
+async def test_S6_the_address_of_an_http_server_is_told_apart(autojump_clock: trio.testing.MockClock) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network, 1) as (asked, _), trio.open_nursery() as nursery:
+        (listener,) = await network.listen("127.0.0.1", 8080)
+
+        async def serve_http() -> None:
+            while True:
+                stream = await listener.accept()
+                await stream.receive_some(4096)
+                await stream.send_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+                await stream.aclose()
+
+        nursery.start_soon(serve_http)
+        asked.addresses = ("127.0.0.1:8080",)
+        with pytest.raises(NameServerUnreachableError) as caught:
+            await api.topic_route(asked, "T")
+        nursery.cancel_scope.cancel()
+    assert str(caught.value) == (
+        "no name server answered when asking for the route of T (127.0.0.1:8080: this is an HTTP server, not a name "
+        "server); check that this is the address of a name server (port 9876 as a rule)"
+    )
+
+
+async def test_S6_a_server_that_never_answers_may_be_another_kind_of_server(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with name_servers(MemoryNetwork(), 1) as (asked, servers):
+        servers[0].on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda connection, request: None)
+        with pytest.raises(NameServerUnreachableError) as caught:
+            await api.topic_route(asked, "T", timeout=3.0)
+    assert str(caught.value) == (
+        f"no name server answered when asking for the route of T ({servers[0].address}: no answer within 1.5 s); check "
+        "that this is the address of a name server (port 9876 as a rule), and allow more time if it is slow"
+    )
+
+
+async def test_a_change_that_was_not_answered_may_have_been_made(autojump_clock: trio.testing.MockClock) -> None:
+    async with name_servers(MemoryNetwork(), 2) as (asked, servers):
+        for server in servers:
+            server.on(RequestCode.PUT_KV_CONFIG, lambda connection, request: None)
+        with pytest.raises(NameServerUnreachableError, match="carried out") as caught:
+            await api.put_kv_config(asked, "N", "key", "value")
+    assert "check that these are the addresses of name servers" in str(caught.value)
+
+
+async def test_several_that_refuse_are_to_be_running(autojump_clock: trio.testing.MockClock) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network, 2) as (asked, servers):
+        for server in servers:
+            network.refuse(server.address)
+        with pytest.raises(NameServerUnreachableError, match="check that they are running and reachable from this"):
+            await api.topic_route(asked, "T")
 
 
 async def test_an_unknown_topic_is_an_answer_not_a_failure(autojump_clock: trio.testing.MockClock) -> None:
@@ -149,7 +203,7 @@ async def test_an_unreachable_name_server_has_one_cause_of_one_line(autojump_clo
             await routes.ensure("T")
     assert str(caught.value) == (
         f"no route to the topic T: no name server answered when asking for the route of T ({address}: {REFUSED} "
-        f"{address}); check that they run and that this host may reach them"
+        f"{address}); check that it is running and reachable from this host"
     )
     cause = caught.value.__cause__
     assert isinstance(cause, ConnectError)

@@ -190,7 +190,7 @@ async def test_followers_get_the_cause_too(autojump_clock: trio.testing.MockCloc
             for _ in range(3):
                 nursery.start_soon(ask)
         assert len({id(error) for error in said}) == 3, "each caller has an error of its own"
-        assert len(w.server.requests) == 1
+        assert w.server.codes() == [RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.GET_BROKER_CLUSTER_INFO]
 
 
 # --- one error for each cause ----------------------------------------------------------------------------
@@ -199,7 +199,7 @@ async def test_followers_get_the_cause_too(autojump_clock: trio.testing.MockCloc
 async def test_S6_no_name_server_is_told_apart(autojump_clock: trio.testing.MockClock) -> None:
     async with world(T=data()) as w:
         w.network.refuse(w.server.address)
-        with pytest.raises(NameServerUnreachableError, match=r"no route to the topic T.*check that they run") as error:
+        with pytest.raises(NameServerUnreachableError, match=r"no route to the topic T.*check that it is run") as error:
             await w.routes.ensure("T")
         assert (error.value.topic, error.value.tried) == ("T", (w.server.address,))
 
@@ -214,6 +214,59 @@ async def test_S6_an_unknown_topic_is_told_apart(autojump_clock: trio.testing.Mo
         with pytest.raises(TopicNotFoundError, match="the topic T does not exist") as error:
             await w.routes.ensure("T", default_topic="TBW102")
         assert "TBW102" not in str(error.value), "nobody has asked for it"
+
+
+async def test_S6_no_registered_broker_is_told_apart(autojump_clock: trio.testing.MockClock) -> None:
+    async with world() as w:
+        w.server.brokers = {}
+        said: list[BrokerUnreachableError] = []
+
+        async def ask() -> None:
+            with pytest.raises(
+                BrokerUnreachableError, match="no route to the topic T: no broker is registered"
+            ) as error:
+                await w.routes.ensure("T", default_topic="TBW102")
+            said.append(error.value)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(ask)
+        assert len({id(error) for error in said}) == 3, "each caller has an error of its own"
+        assert w.server.codes().count(RequestCode.GET_BROKER_CLUSTER_INFO) == 1, "one question for all of them"
+        assert said[0].tried == (w.server.address,)
+        assert f"name server {w.server.address}: the broker is down, has not registered yet" in str(said[0])
+        with pytest.raises(BrokerUnreachableError, match="no broker is registered"):
+            await w.routes.ensure_subscribe("T")
+
+
+async def test_a_refresh_does_not_ask_for_brokers(autojump_clock: trio.testing.MockClock) -> None:
+    async with world(T=data()) as w:
+        await w.routes.ensure("T")
+        w.server.routes, w.server.brokers = {}, {}
+        assert await w.routes.refresh("T") is not None, "the old route stays"
+        assert await w.routes.refresh_existing("T") is None
+        assert RequestCode.GET_BROKER_CLUSTER_INFO not in w.server.codes()
+
+
+async def test_a_retry_topic_that_no_broker_has_made_yet_is_only_not_found(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with world() as w:
+        w.server.brokers = {}
+        with pytest.raises(TopicNotFoundError):
+            await w.routes.ensure_subscribe("%RETRY%billing")
+
+
+async def test_a_name_server_that_does_not_name_its_brokers_leaves_the_topic_not_found(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with world() as w:
+        for silent in (lambda connection, request: None, lambda connection, request: request.answer(body=b"{")):
+            w.server.on(RequestCode.GET_BROKER_CLUSTER_INFO, silent)
+            began = trio.current_time()
+            with pytest.raises(TopicNotFoundError, match="does not exist: create it"):
+                await w.routes.ensure("T", timeout=2)
+            assert trio.current_time() - began < 2.1, "one deadline for both questions"
 
 
 async def test_S6_a_topic_without_permission_is_told_apart(autojump_clock: trio.testing.MockClock) -> None:
@@ -238,6 +291,17 @@ async def test_S6_brokers_without_a_master_or_address_are_told_apart(autojump_cl
         assert error.value.tried == ("::",)
         with pytest.raises(BrokerUnreachableError):
             await w.routes.ensure_subscribe("A")
+
+
+async def test_registered_masters_are_found_without_any_topic(autojump_clock: trio.testing.MockClock) -> None:
+    async with world() as w:
+        assert await w.routes.masters("T", timeout=1) == {"a": "h:1"}
+        w.server.brokers = {"a": BrokerData(broker_name="a", broker_addrs={1: "h:2"})}
+        with pytest.raises(
+            BrokerUnreachableError, match=r"T cannot be created: no registered .* master .*\(addresses given: h:2\)"
+        ) as error:
+            await w.routes.masters("T", timeout=1)
+        assert error.value.tried == ("h:2",)
 
 
 async def test_other_answers_keep_their_own_error(autojump_clock: trio.testing.MockClock) -> None:

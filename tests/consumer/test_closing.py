@@ -82,11 +82,25 @@ async def test_a_listener_that_hangs_at_closing_is_cut_off_and_its_message_comes
         assert w.broker.offsets["Orders", 0] == 0
         assert w.broker.sent_back == []
         assert "are still running after 7 s" in caplog.text
+        assert (
+            "closing the consumer of group billing: waiting up to 6 s for 3 listener calls (the oldest: "
+            "Orders@broker-a:0, running for 2 s)"
+        ) in caplog.text
         second, again = w.consumer(), Slow(0.1)
         second.subscribe("Orders", again)
         async with second:
             await trio.sleep(1)
         assert sorted(again.ended) == [0, 1, 2]
+
+
+async def test_a_quick_close_says_nothing(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
+    async with world() as w:
+        w.broker.store(1)
+        consumer = w.consumer(consume_from_where=FIRST)
+        consumer.subscribe("Orders", Slow(1.5))
+        async with consumer:
+            await trio.sleep(1)
+    assert "closing the consumer" not in caplog.text
 
 
 async def test_a_listener_that_raises_at_closing_has_its_message_given_back_first(autojump_clock: MockClock) -> None:

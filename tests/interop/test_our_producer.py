@@ -216,6 +216,16 @@ async def test_a_topic_that_is_made_here_is_there_for_apaches_admin(
     assert [data["writeQueueNums"] for data in route["queueDatas"]] == [3]
 
 
+async def test_a_topic_is_made_on_brokers_where_messages_make_none(apache: Apache) -> None:
+    with apache.cluster(overrides={"autoCreateTopicEnable": "false"}) as strict:
+        async with rocketpy.Producer("from-strict", namesrv=strict.namesrv, send_timeout=TIMEOUT) as producer:
+            with pytest.raises(TopicNotFoundError, match="does not exist: create it"):
+                await producer.send(Message("Strict", b"x"))
+            await producer.create_topic("Strict", queues=3)
+            assert len(await producer.queues("Strict")) == 3
+            await producer.send(Message("Strict", b"x"))
+
+
 async def test_apaches_refusals_come_as_errors(producer: rocketpy.Producer, apache_cluster: Cluster) -> None:
     with pytest.raises(ConfigError, match="bad name"):
         await producer.send(Message("bad name", b"x"))

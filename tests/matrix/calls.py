@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import attrs
 
 from rocketpy import ClientClosedError, ReplyTimeoutError, RequestTimeoutError
@@ -97,6 +99,24 @@ def _started(kind, **settings):
     return make
 
 
+class _Opened(Exception):
+    """Ends what a nursery has started, as soon as it is open."""
+
+    def started(self, thing):
+        assert " open" in repr(thing)
+        raise self
+
+
+def _run(kind, **settings):
+    """Run one of this kind as a nursery does, until it is open, and have it end by an exception."""
+
+    async def make(world):
+        with suppress(_Opened):
+            await world.new(kind, **settings).run(task_status=_Opened())
+
+    return make
+
+
 def _started_with_topic(need):
     """The same with a push consumer that has a topic."""
 
@@ -159,6 +179,7 @@ CALLS = {
     "Producer.is_open, config": Call(lambda w: (w.producer.is_open, w.producer.config, repr(w.producer))),
     "Producer.statistics": Call(lambda w: w.producer.statistics()),
     "Producer.start": Call(_started("Producer")),
+    "Producer.run": Call(_run("Producer"), ("trio",)),
     "Producer.start, a second time": Call(lambda w: w.start(w.producer), refused=True),
     "Producer.reopen": Call(lambda w: w.producer.reopen(), refused=True),
     "Producer.close": Call(lambda w: w.close(w.producer), closes=True, surfaces=NO_BLOCK),
@@ -183,6 +204,7 @@ CALLS = {
         needs=_TRANSACTIONS,
     ),
     "TransactionProducer.start": Call(_started("TransactionProducer")),
+    "TransactionProducer.run": Call(_run("TransactionProducer"), ("trio",)),
     "TransactionProducer.start, a second time": Call(
         lambda w: w.start(w.transactions), needs=_TRANSACTIONS, refused=True
     ),
@@ -212,6 +234,7 @@ CALLS = {
         lambda w: w.closed_consumer.run_forever(), needs=("closed consumer",), allowed=(ClientClosedError,)
     ),
     "PushConsumer.start": Call(_started("PushConsumer")),
+    "PushConsumer.run": Call(_run("PushConsumer"), ("trio",)),
     "PushConsumer.start, a second time": Call(lambda w: w.start(w.consumer), needs=_PUSH, refused=True),
     "PushConsumer.reopen": Call(lambda w: w.consumer.reopen(), needs=_PUSH, refused=True),
     "PushConsumer.close": Call(lambda w: w.close(w.consumer), needs=_PUSH, closes=True, surfaces=NO_BLOCK),
@@ -258,6 +281,7 @@ CALLS = {
     ),
     "LitePullConsumer.wait_assigned": Call(lambda w: w.lite.wait_assigned(5), needs=_LITE),
     "LitePullConsumer.start": Call(_started("LitePullConsumer")),
+    "LitePullConsumer.run": Call(_run("LitePullConsumer"), ("trio",)),
     "LitePullConsumer.start, a second time": Call(lambda w: w.start(w.lite), needs=_LITE, refused=True),
     "LitePullConsumer.reopen": Call(lambda w: w.lite.reopen(), needs=_LITE, refused=True),
     "LitePullConsumer.close": Call(lambda w: w.close(w.lite), needs=_LITE, closes=True, surfaces=NO_BLOCK),
@@ -274,6 +298,7 @@ CALLS = {
         lambda w: (w.puller.config, w.puller.statistics(), repr(w.puller)), needs=_PULL
     ),
     "PullConsumer.start": Call(_started("PullConsumer")),
+    "PullConsumer.run": Call(_run("PullConsumer"), ("trio",)),
     "PullConsumer.start, a second time": Call(lambda w: w.start(w.puller), needs=_PULL, refused=True),
     "PullConsumer.reopen": Call(lambda w: w.puller.reopen(), needs=_PULL, refused=True),
     "PullConsumer.close": Call(lambda w: w.close(w.puller), needs=_PULL, closes=True, surfaces=NO_BLOCK),
@@ -283,6 +308,7 @@ CALLS = {
     ),
     "MQClientInstance.statistics": Call(lambda w: w.client.statistics()),
     "MQClientInstance.start": Call(_started("MQClientInstance")),
+    "MQClientInstance.run": Call(_run("MQClientInstance"), ("trio",)),
     "MQClientInstance.start, a second time": Call(lambda w: w.start(w.client), refused=True),
     "MQClientInstance.reopen": Call(lambda w: w.client.reopen(), refused=True),
     "replay_dead_letters": Call(lambda w: w.module.replay_dead_letters("nobody", client=w.client)),

@@ -414,6 +414,17 @@ async def test_closing_waits_for_what_is_under_way(autojump_clock, opened):
     assert trio.current_time() - started <= 2.1
 
 
+async def test_closing_says_after_a_second_what_it_waits_for(autojump_clock, opened, caplog):
+    async with opened(SendBroker(script=["silence"] * 9), enter=False, send_timeout=4.0) as (producer, _):
+        async with trio.open_nursery() as nursery, producer:
+            await producer.queues("T")
+            for _ in range(2):
+                nursery.start_soon(_send_in_vain, producer)
+            await trio.testing.wait_all_tasks_blocked()
+    group = producer.config.group
+    assert f"closing the producer of group {group}: waiting for 2 messages that are not acknowledged" in caplog.text
+
+
 async def test_threat_L12_a_producer_cannot_be_pickled_but_its_config_can(autojump_clock, opened):
     import pickle
 

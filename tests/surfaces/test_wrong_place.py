@@ -11,6 +11,7 @@ import rocketpy
 import rocketpy.aio
 import rocketpy.sync
 from rocketpy import ClientClosedError, ConfigError
+from rocketpy_broker_sim import AsyncioLocalCluster, BlockingLocalCluster, LocalCluster
 from tests.surfaces.surface import call
 
 
@@ -41,6 +42,13 @@ def test_classes_of_asyncio_say_in_trio_where_the_right_ones_are():
     trio.run(main)
 
 
+def trio_run(coroutine):
+    async def main():
+        await coroutine
+
+    trio.run(main)
+
+
 @pytest.mark.parametrize("module", [rocketpy, rocketpy.aio])
 def test_plain_with_says_that_async_with_is_meant(module):
     for thing in of_every_kind(module):
@@ -49,6 +57,51 @@ def test_plain_with_says_that_async_with_is_meant(module):
             with thing:
                 raise AssertionError("nobody gets here")
         assert "not started" in repr(thing)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, trio_run])
+def test_async_with_says_that_plain_with_is_meant(run):
+    async def main():
+        for thing in of_every_kind(rocketpy.sync):
+            name = type(thing).__name__
+            said = rf"^rocketpy\.sync\.{name} is entered with `with`; .* rocketpy\.aio\.{name} or rocketpy\.{name} "
+            with pytest.raises(TypeError, match=said):
+                async with thing:
+                    raise AssertionError("nobody gets here")
+            assert "not started" in repr(thing)
+            assert not hasattr(thing, "__aenter__"), "what looks for it takes the other one"
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", [LocalCluster, AsyncioLocalCluster])
+def test_plain_with_of_an_async_cluster_names_the_blocking_one(kind):
+    with pytest.raises(TypeError, match=rf"^{kind.__name__} is entered with `async with`.* take BlockingLocalCluster$"):
+        with kind():
+            raise AssertionError("nobody gets here")
+
+
+@pytest.mark.parametrize("run", [asyncio.run, trio_run])
+def test_async_with_of_a_blocking_cluster_names_the_others(run):
+    async def main():
+        async with BlockingLocalCluster():
+            raise AssertionError("nobody gets here")
+
+    with pytest.raises(TypeError, match="take LocalCluster on trio, AsyncioLocalCluster on asyncio"):
+        run(main())
+
+
+def test_start_on_trio_names_what_there_is():
+    for thing in of_every_kind(rocketpy):
+        name = type(thing).__name__
+        assert not hasattr(thing, "start")
+        with pytest.raises(AttributeError, match=r"no attribute 'start': .*`await nursery.start\(it.run\)`") as error:
+            thing.start()
+        assert f"rocketpy.aio.{name} and rocketpy.sync.{name}" in str(error.value)
+        with pytest.raises(AttributeError, match=rf"close\(\) is a method of rocketpy\.sync\.{name}$"):
+            thing.close()
+        with pytest.raises(AttributeError, match=r"no attribute 'sent'$"):
+            thing.sent()
 
 
 def test_a_producer_of_one_trio_loop_refuses_the_sends_of_another_one(namesrv, topic):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from rocketpy.config import ProducerConfig
+from rocketpy.sync import at_exit
 from rocketpy.sync.future import Callbacks
 from rocketpy.sync.gate import Gate, Gates
 from rocketpy.sync.under_way import UnderWay
@@ -46,8 +49,9 @@ class NothingDirect:
 
     def flush(self) -> None: ...
 
-    def wait_calls(self, timeout: float | None) -> None:
+    def wait_calls(self, timeout: float | None) -> int:
         self._chain.may_run.release()
+        return 0
 
 
 def test_callbacks_whose_messages_are_answered_between_two_looks_are_waited_for() -> None:
@@ -113,3 +117,42 @@ def test_messages_that_this_thread_hands_over_are_spared_in_their_gate_alone() -
     assert gates.wait_empty(None, (0, 1)) == 0
     sends.enter(Handed(0), 1)
     assert gates.wait_empty(0.001, (0, 1)) == 1
+
+
+def test_closing_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr("rocketpy.sync.under_way.PATIENCE", 0.001)
+    gate = Gate(10, 100)
+    callbacks = Callbacks("closing")
+    under_way = UnderWay(ProducerConfig(group="pg"), Gates(gate), NothingDirect(Chain(gate)), callbacks)
+    under_way.finish(0.01)
+    assert caplog.text == "", "nothing was under way"
+    gate.enter(Handed(0), 1)
+    gate.enter(Handed(0), 1)
+    under_way.finish(0.01)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "closing the producer of group pg: waiting up to 0 s for 2 messages that are not acknowledged"
+    )
+
+
+class SlowCallbacks:
+    """A sender whose callback takes longer than the end of the process waits."""
+
+    exit_timeout = 0.02
+    due = 1
+
+    def wait_idle(self, timeout: float) -> int:
+        threading.Event().wait(max(0.0, timeout))
+        return 0
+
+    def __str__(self) -> str:
+        return "producer pg"
+
+
+def test_the_end_of_the_process_says_that_it_waits_for_callbacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(at_exit, "_GRACE", 0.0)
+    monkeypatch.setattr(at_exit, "_PATIENCE", 0.001)
+    at_exit._wait([SlowCallbacks()])
+    assert capsys.readouterr().err == "rocketpy: waiting up to 0.02 s for 1 done-callback of producer pg\n"

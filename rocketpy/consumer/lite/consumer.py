@@ -451,7 +451,7 @@ class LitePullConsumer(Positions):
             client_id=self.client.client_id,
             group=self.config.group,
             topics=self._selection.topics,
-            balanced=running is not None and running.rebalance.balanced,
+            balanced=running is not None and running.rebalance.is_up_to_date,
             queues=queue_statuses(running),
             errors={} if running is None else running.rebalance.problems(),
             crash=self._crash,
