@@ -197,12 +197,12 @@ class Producer(Lifetime[TrioProducer]):
         direct, config = self._direct, self._inner.config
         if self._lingering is not None:
             message = direct.outside.filled(message)
-        if self._lingering is not None and (head := direct.outside.head(message)) is not None:
-            seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
-            chosen = None
-            if queue is not None or selector is not None or arg is not None:
-                chosen = self._queue_of(message, queue, selector, arg, seconds)
-            return self._lingering.send_soon(message, head, chosen, seconds, config.retry_times_when_send_async_failed)
+            if (head := direct.outside.head(message)) is not None:
+                seconds, retries = self._inner.outside.seconds(timeout), config.retry_times_when_send_async_failed
+                chosen = None
+                if queue is not None or selector is not None or arg is not None:
+                    chosen = self._queue_of(message, queue, selector, arg, seconds)
+                return self._lingering.send_soon(message, head, chosen, seconds, retries)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
         if queue is None and selector is None and arg is None:
@@ -210,7 +210,11 @@ class Producer(Lifetime[TrioProducer]):
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_async_failed)
         future: SendFuture[SendResult] = SendFuture(self._surroundings, outgoing.topic)
-        soon = Soon(direct, self._gate, outgoing, terms, future)
+        self._begin(Soon(direct, self._gate, outgoing, terms, future), outgoing)
+        return future
+
+    def _begin(self, soon: Soon, outgoing: Outgoing) -> None:
+        """Begin a send as soon as there is room."""
         try:
             if not self._gate.enter(soon, len(outgoing.body), wait=False):
                 self._wait_for_room(self._gate, soon, outgoing)
@@ -218,7 +222,6 @@ class Producer(Lifetime[TrioProducer]):
         except BaseException:
             self._gate.leave(soon)
             raise
-        return future
 
     def _wait_for_room(self, gate: Gate, ticket: object, outgoing: Outgoing) -> None:
         """Wait until a gate lets a message through."""

@@ -19,10 +19,10 @@ from rocketpy.consumer import rebalance
 from rocketpy.consumer.allocate import allocate
 from rocketpy.errors import RequestTimeoutError
 from rocketpy.message import MessageQueue
-from rocketpy.producer import Producer
 from rocketpy.producer import checks as client_checks
 from rocketpy.producer import transactions as client_transactions
 from rocketpy.producer.local_half import Outcome as Judged
+from rocketpy.producer.outside import Outside
 from rocketpy.results import LocalTransactionState
 from rocketpy_broker_sim import LocalCluster
 from rocketpy_broker_sim.broker.processors import end_transaction
@@ -88,9 +88,9 @@ def sooner(method: Callable[..., Any], more: float) -> Any:
     return shifted
 
 
-def twice(self: Producer, done: Callable[[Any], None], outcome: Any) -> None:
-    """`Producer._ended` that calls back twice."""
-    self._one_less()
+def twice(self: Outside, done: Callable[[Any], None], outcome: Any) -> None:
+    """`Outside._ended_here` that calls back twice."""
+    self._told_ended()
     done(outcome)
     done(outcome)
 
@@ -168,7 +168,7 @@ def raised_commits(_what: str, error: BaseException) -> Judged:
         pytest.param(checking, "check_times", at_most_three, PATIENT, "I17", id="I17 never given up"),
         pytest.param(ProducerTable, "unregister", nothing, ORDERS, "I20", id="I20 a member"),
         pytest.param(Requests, "open", leaking(Requests.open), small("asking"), "I20", id="I20 a request"),
-        pytest.param(Producer, "_ended", twice, small("plain"), "I22", id="I22 twice"),
+        pytest.param(Outside, "_ended_here", twice, small("plain"), "I22", id="I22 twice"),
     ],
 )
 def test_what_is_planted_is_found(
