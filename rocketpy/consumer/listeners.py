@@ -171,8 +171,8 @@ def _complain(
     what = f"{messages[0]!r}" + (f" and {len(messages) - 1} more" if len(messages) > 1 else "")
     if is_a(outcome, Raised):
         cause = topic, type(outcome.error)
-        later = ", it comes again later" if again else ""
-        seldom.warning(cause, "the listener failed with %s%s", what, later, exc_info=outcome.error)
+        later = f"; the {'message' if len(messages) == 1 else 'messages'} will be retried" if again else ""
+        seldom.warning(cause, "the listener raised an exception for %s%s", what, later, exc_info=outcome.error)
         return
     if is_a(outcome, RetryLater):
         advice = (
