@@ -20,18 +20,23 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.doctest",
     "sphinx.ext.napoleon",
+    "comparison_table",
     "request_codes",
     "settings_tables",
     "short_names",
+    "surface_docs",
+    "table_breaks",
 ]
 exclude_patterns = ["_build", "newsfragments"]
 html_theme = "furo"
 html_title = f"rocketpy {release}"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 
 nitpicky = True
 nitpick_ignore_regex = [
     # Other people's, whose pages are not asked when these are built.
-    ("py:.*", r"(trio|attrs|asyncio|concurrent|collections|contextlib|os|pathlib|types|typing)\..*"),
+    ("py:.*", r"(trio|attrs|asyncio|concurrent|collections|contextlib|datetime|os|pathlib|types|typing)\..*"),
     ("py:class", r"Any|Awaitable|Callable|CancelScope|Future|Iterable|Path|Self|Sequence|TracebackType|TypeVar|T"),
     ("py:class", r"datetime|timedelta"),
     ("py:class", r"MeterProvider|Span|TextMapPropagator|TracerProvider"),
@@ -52,3 +57,9 @@ autodoc_typehints = "description"
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
 doctest_test_doctest_blocks = "default"
+doctest_global_cleanup = """
+import logging
+logging.getLogger().handlers.clear()
+for name in [None, *(each for each in logging.root.manager.loggerDict if each.startswith("rocketpy"))]:
+    logging.getLogger(name).setLevel(logging.WARNING if name is None else logging.NOTSET)
+"""  # a page that configures the log leaves the next one as it was

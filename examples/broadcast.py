@@ -11,7 +11,7 @@ import tempfile
 from queue import Queue
 
 from examples.servers import servers
-from rocketpy.sync import Message, MessageModel, Producer, PushConsumer
+from rocketpy.sync import Message, Producer, PushConsumer
 
 
 def instance(name: str, namesrv: str, folder: str, prices: Queue[str]) -> PushConsumer:
@@ -19,7 +19,7 @@ def instance(name: str, namesrv: str, folder: str, prices: Queue[str]) -> PushCo
     consumer = PushConsumer(
         "price-caches",
         namesrv=namesrv,
-        message_model=MessageModel.BROADCASTING,
+        message_model="broadcasting",
         instance_name=name,
         local_offset_store_dir=folder,
     )
@@ -37,7 +37,7 @@ def main() -> None:
                 first.wait_assigned(30)
                 second.wait_assigned(30)
                 for price in ("coffee 3.20", "tea 2.80"):
-                    producer.send(Message("Prices", price.encode()))
+                    producer.send(Message("Prices", price))
                 print("one:", sorted(one.get(timeout=30) for _ in range(2)))
                 print("two:", sorted(two.get(timeout=30) for _ in range(2)))
 

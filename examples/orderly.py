@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import threading
 
-from rocketpy import by_hash
 from rocketpy.sync import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer, Suspend
 
 STEPS = ("created", "paid", "shipped", "delivered")
@@ -28,7 +27,7 @@ def send_orders(producer: Producer, over: threading.Event) -> None:
     number = 0
     while not over.wait(0.5):
         order, step = divmod(number, len(STEPS))
-        producer.send(Message("Steps", f"{order} {STEPS[step]}".encode()), selector=by_hash, arg=order)
+        producer.send(Message("Steps", f"{order} {STEPS[step]}".encode(), sharding_key=str(order)))
         number += 1
 
 

@@ -9,7 +9,7 @@ import argparse
 import asyncio
 
 import rocketpy.aio
-from rocketpy.aio import ConsumeFromWhere, Message, MessageExt
+from rocketpy.aio import Message, MessageExt
 
 TOPIC = "AsyncioOrders"
 
@@ -20,15 +20,13 @@ async def exchange(namesrv: str | None, count: int) -> None:
     async with (
         rocketpy.aio.MQClientInstance(namesrv=namesrv) as client,
         rocketpy.aio.Producer("asyncio_orders", client=client) as producer,
-        rocketpy.aio.PushConsumer(
-            "asyncio_billing", client=client, consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-        ) as consumer,
+        rocketpy.aio.PushConsumer("asyncio_billing", client=client, consume_from_where="earliest") as consumer,
     ):
         await producer.create_topic(TOPIC)
         consumer.subscribe(TOPIC, inbox.put)  # an async listener runs in this loop: it may use what belongs to it
         async with asyncio.TaskGroup() as sends:
             for number in range(count):
-                sends.create_task(producer.send(Message(TOPIC, f"order {number}".encode(), keys=[str(number)])))
+                sends.create_task(producer.send(Message(TOPIC, f"order {number}", keys=[str(number)])))
         print(f"{count} sent")
         async with asyncio.timeout(30):
             received = {(await inbox.get()).body for _ in range(count)}

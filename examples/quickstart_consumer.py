@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 
 import rocketpy.sync
-from rocketpy.sync import ConsumeFromWhere
 
 
 def show(message: rocketpy.sync.MessageExt) -> None:
@@ -25,7 +24,7 @@ def main() -> None:
     consumer = rocketpy.sync.PushConsumer(
         "please_rename_unique_group_name_4",
         namesrv=options.namesrv,
-        consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        consume_from_where="earliest",
     )
     consumer.subscribe("TopicTest", show)
     print("Consumer Started.", flush=True)

@@ -20,7 +20,7 @@ def main() -> None:
     options = parser.parse_args()
     with rocketpy.sync.Producer("please_rename_unique_group_name", namesrv=options.namesrv) as producer:
         for number in range(MESSAGE_COUNT):
-            message = Message("TopicTest", f"Hello RocketMQ {number}".encode(), tags="TagA")
+            message = Message("TopicTest", f"Hello RocketMQ {number}", tags="TagA")
             print(producer.send(message))
 
 

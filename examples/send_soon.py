@@ -47,7 +47,7 @@ def main() -> int:
         for line in sys.stdin:
             if not signals and (text := line.strip()):
                 # Waits while 1024 messages are under way, so that a long input does not fill the memory.
-                producer.send_soon(Message(options.topic, text.encode())).add_done_callback(note)
+                producer.send_soon(Message(options.topic, text)).add_done_callback(note)
     print(f"{outcomes['stored']} stored, {outcomes['failed']} failed")
     return 128 + signals[0] if signals else int(outcomes["failed"] > 0)
 

@@ -28,4 +28,4 @@ def fill(namesrv: str, topic: str, bodies: list[str], *, queues: int = 2) -> Non
         producer.create_topic(topic, queues=queues)
         places = producer.queues(topic)
         for number, body in enumerate(bodies):
-            producer.send(Message(topic, body.encode()), queue=places[number % len(places)])
+            producer.send(Message(topic, body), queue=places[number % len(places)])

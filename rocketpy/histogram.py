@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from rocketpy.reprs import Short
+
 __all__ = ["Histogram", "Latency", "latency_of"]
 
 _LEAST = 1e-5
@@ -26,8 +28,8 @@ _SLICES = 6
 """How many slices are looked at, beside the one that is being filled."""
 
 
-@attrs.frozen(kw_only=True)
-class Latency:
+@attrs.frozen(kw_only=True, repr=False)
+class Latency(Short):
     """Latencies of the last minute, or up to ten seconds more. All durations are in seconds."""
 
     count: int = 0

@@ -7,12 +7,14 @@ ConsumeConcurrentlyStatus and of the enumerations that a user gives to a consume
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import attrs
 
+from rocketpy.durations import duration, shown
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageExt, MessageQueue
+from rocketpy.reprs import Short, cut
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 
 __all__ = [
@@ -62,6 +64,10 @@ class SendResult(NamedTuple):
     """The handle for `recall`; None if the message has neither `delay` nor `deliver_at`, or the broker is older than
     RocketMQ 5.3."""
 
+    def __repr__(self) -> str:
+        """Status, queue, offset and id, in one line."""
+        return cut(f"<SendResult {self.status.name} {self.queue}+{self.queue_offset} {self.message_id}>")
+
 
 class LocalTransactionState(Enum):
     """The state of a local transaction, which an executor or a checker returns."""
@@ -74,7 +80,7 @@ class LocalTransactionState(Enum):
     """The state is not known yet; the broker checks the transaction later."""
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class TransactionSendResult:
     """The result of sending a transactional message."""
 
@@ -87,6 +93,12 @@ class TransactionSendResult:
     error: Exception | None = None
     """The exception that the executor raised, or a ConfigError if it returned anything but a state; then the state is
     UNKNOWN."""
+
+    def __repr__(self) -> str:
+        """The states, the queue and the id, in one line; the type of the error if there is one."""
+        error = "" if self.error is None else f" {type(self.error).__name__}"
+        states = f"{self.local_state.name} {self.status.name}{error}"
+        return cut(f"<TransactionSendResult {states} {self.send_result.queue} {self.transaction_id}>")
 
     @property
     def message_id(self) -> str:
@@ -125,9 +137,11 @@ class PullStatus(Enum):
     """The offset is outside of the queue; the next offset is where to go on."""
 
 
-@attrs.frozen
-class PullResult:
+@attrs.frozen(repr=False)
+class PullResult(Short):
     """What a broker had of one queue."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("status", "messages", "next_begin_offset")
 
     status: PullStatus
     next_begin_offset: int
@@ -178,10 +192,14 @@ class RetryLater:
 class Suspend:
     """Returned by a listener of an orderly consumer: its queue pauses, then the same messages come again."""
 
-    seconds: float = attrs.field()
-    """0.01 to 30, as in Java."""
+    seconds: float = attrs.field(converter=duration)
+    """0.01 to 30, as in Java; or a timedelta."""
 
     @seconds.validator
     def _check(self, _: attrs.Attribute[float], value: object) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.01 <= value <= 30:
-            raise ConfigError(f"a queue may be suspended for 0.01 to 30 seconds, not {value!r:.100}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(
+                f"a queue may be suspended for 0.01 to 30 seconds: give seconds or a timedelta, not {value!r:.100}"
+            )
+        if not 0.01 <= value <= 30:
+            raise ConfigError(f"a queue may be suspended for 0.01 to 30 seconds, not {shown(value)}")

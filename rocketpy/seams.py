@@ -22,7 +22,6 @@ __all__ = [
     "Storage",
     "random_source",
     "set_random_seed",
-    "set_wall_clock",
     "wall_clock",
     "wall_ms",
 ]
@@ -38,12 +37,6 @@ _wall: Callable[[], int] | None = None
 def wall_ms() -> int:
     """Milliseconds since 1970 by the injected clock. For stamps only: never to measure how long something took."""
     return time.time_ns() // 1_000_000 if _wall is None else _wall()
-
-
-def set_wall_clock(clock: Callable[[], int] | None) -> None:
-    """Inject the function behind `wall_ms`; None puts the system's clock back."""
-    global _wall
-    _wall = clock
 
 
 @contextmanager

@@ -196,10 +196,10 @@ def _interrupt_in(group: BaseExceptionGroup[BaseException]) -> BaseException | N
 async def outliving(manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]:
     """Hold a context manager that has tasks of its own, and leave it in good order even when the body is cancelled.
 
-    A cancellation from outside would end those tasks first, and leave the closing code without connections to say
-    goodbye over. So they live in a task behind a shield, which that closing code ends: it must have a deadline. A start
-    that is cancelled comes to the checkpoint before the shield. An error of the closing code comes out as it is, when
-    the body had none.
+    A cancellation from outside would end those tasks first, and leave the closing code without connections to
+    unregister over. So they live in a task behind a shield, which that closing code ends: it must have a deadline. A
+    start that is cancelled comes to the checkpoint before the shield. An error of the closing code comes out as it is,
+    when the body had none.
     """
     hang_up = trio.Event()
     failure: RocketMQError | None = None

@@ -1,7 +1,7 @@
 """A pytest plugin: a RocketMQ cluster of its own for every test that asks for one.
 
     rocketmq            BlockingLocalCluster, for tests without a loop
-    rocketmq_asyncio    AsyncioLocalCluster, for asyncio tests, whoever runs them
+    rocketmq_asyncio    AsyncioLocalCluster, for asyncio tests with any runner
     rocketmq_trio       LocalCluster in the loop of a trio test, in memory and in virtual time
     rocketmq_session    BlockingLocalCluster that all tests share
 

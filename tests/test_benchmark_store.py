@@ -234,9 +234,9 @@ def test_a_large_store_opens_and_its_last_file_is_real(tmp_path: Path):
     store = MessageStore(RealStorage(tmp_path), MessageStoreConfig(mapped_file_size_commit_log=big.file_size))
     store.load()
     count = big.files * big.a_file - 1
-    assert sum(store.max_offset(TOPIC, queue) for queue in range(16)) == count
+    assert sum(store.reads.max_offset(TOPIC, queue) for queue in range(16)) == count
     queue, offset = (count - 1) % 16, (count - 1) // 16
-    found = store.get(TOPIC, queue, offset, 1)
+    found = store.reads.get(TOPIC, queue, offset, 1)
     assert (found.count, len(found.records)) == (1, big.record_size)
     assert store.written_position == big.position(count - 1) + big.record_size
     store.close()

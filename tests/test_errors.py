@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,7 @@ from rocketpy.errors import (
     SendError,
     rounded,
 )
+from rocketpy.wire.codes import ResponseCode
 from tests.rules import listed
 
 FACTS = {
@@ -115,3 +118,30 @@ def test_the_error_of_a_row_shows_few_keys_and_little_of_each() -> None:
 def test_the_seconds_of_a_timeout_are_rounded() -> None:
     given = (2.99996, 0.0012, 99.996, 299.996, 3000.0, 1e300, float("inf"))
     assert [rounded(each) for each in given] == ["3", "0.0012", "100", "300", "3000", "1e+300", "inf"]
+
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "errors.md"
+BY_HAND = PAGE.read_text("utf-8").partition("## The tree")[0]
+ROW = re.compile(r"^\| `(?P<name>\w+)`[^|]* \| (?P<code>\d+)[^|]* \| [^|]+ \| (?P<again>yes|no) \|$", re.MULTILINE)
+
+
+def left_out(page: str) -> Iterator[str]:
+    """What the tables do not say, or say wrongly, of our errors."""
+    yield from (f"{kind.__name__} is not named" for kind in KINDS if f"`{kind.__name__}`" not in page)
+    rows = {row["name"]: (int(row["code"]), row["again"]) for row in ROW.finditer(page)}
+    for kind in KINDS:
+        if issubclass(kind, BrokerError) and kind is not BrokerError:
+            code = kind.well_known_codes[0] if kind.well_known_codes else ResponseCode.SUBSCRIPTION_PARSE_FAILED
+            if rows.get(kind.__name__) != (code, "yes" if kind.retriable else "no"):
+                yield f"{kind.__name__} has no row with {int(code)} and whether it is retriable"
+
+
+def test_the_page_names_every_error() -> None:
+    listed(left_out(BY_HAND), "complete the tables of docs/reference/errors.md")
+
+
+def test_an_error_that_the_page_leaves_out_is_found() -> None:
+    assert list(left_out(BY_HAND.replace("`RowError`", "`RawError`"))) == ["RowError is not named"]
+    assert list(left_out(BY_HAND.replace("| 215 |", "| 216 |"))) == [
+        "FlowControlError has no row with 215 and whether it is retriable"
+    ]

@@ -1,4 +1,4 @@
-"""The page on observing lists the lines of the log: each of them exists, and none of level INFO is missing."""
+"""The page on the log lists the lines of the log: each of them exists, and none of level INFO is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.rules import listed
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "howto" / "observe.md"
+PAGE = ROOT / "docs" / "howto" / "logging.md"
 ROW = re.compile(r"^\| `(?P<logger>rocketpy\.[\w.]+)` \| `(?P<line>[^`]+)` \| .+ \|$", re.MULTILINE)
 
 
@@ -51,7 +51,7 @@ def wrong(page: str) -> Iterator[str]:
 
 def test_the_page_lists_every_line_of_a_change_of_state() -> None:
     assert len(on_page(PAGE.read_text(encoding="utf-8"))) >= 20
-    listed(wrong(PAGE.read_text(encoding="utf-8")), "correct the table in docs/howto/observe.md")
+    listed(wrong(PAGE.read_text(encoding="utf-8")), "correct the table in docs/howto/logging.md")
 
 
 def test_what_is_wrong_with_the_page_is_found() -> None:

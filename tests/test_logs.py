@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import logging
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -203,3 +205,22 @@ def test_what_users_give_is_shown_short() -> None:
     assert shown("x" * 10**6) == "'" + "x" * 99
     assert shown([1, "a"]) == "[1, 'a']"
     assert shown(b"abc", most=4) == "b'ab"
+
+
+def test_importing_configures_no_logging_and_writes_no_files(tmp_path: Path) -> None:
+    """Where lines go is for the program to say, which may only be a script that somebody tries."""
+    program = """
+import logging, rocketpy, rocketpy.aio, rocketpy.sync
+from rocketpy import Message, Producer
+loggers = [logging.root, *map(logging.getLogger, logging.root.manager.loggerDict)]
+print([each.name for each in loggers if each.handlers], logging.root.level)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.stdout, ran.stderr) == ("[] 30\n", "")
+    assert list(tmp_path.iterdir()) == []

@@ -10,11 +10,12 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import rocketpy
 from tests.rules import listed
 
 ROOT = Path(__file__).resolve().parent.parent
 FRAGMENTS = ROOT / "docs" / "newsfragments"
-TOP = (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
+TOP = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md")
 
 
 def pyproject() -> dict:
@@ -86,6 +87,25 @@ def test_offences_of_papers_are_found() -> None:
 
 def test_the_changelog_knows_where_the_next_release_goes() -> None:
     assert pyproject()["tool"]["towncrier"]["start_string"] in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+def unwritten(version: str, changelog: str) -> Iterator[str]:
+    """A release without a section of its own; versions between two releases end in `.dev0`."""
+    section = re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", changelog, re.MULTILINE)
+    if section is None and not version.endswith(".dev0"):
+        yield f"CHANGELOG.md has no section for {version}"
+
+
+def test_the_changelog_has_a_section_for_the_release() -> None:
+    listed(unwritten(rocketpy.__version__, (ROOT / "CHANGELOG.md").read_text("utf-8")), "see CONTRIBUTING.md")
+
+
+def test_a_release_without_a_section_is_found() -> None:
+    changelog = "# Changelog\n\n## 0.1.0 (2026-11-28)\n"
+    assert list(unwritten("0.1.0", changelog)) == list(unwritten("0.2.0.dev0", changelog)) == []
+    assert list(unwritten("0.2.0", changelog)) == ["CHANGELOG.md has no section for 0.2.0"]
+    assert list(unwritten("0.1", changelog)) == ["CHANGELOG.md has no section for 0.1"]
+    assert list(unwritten("0.1.0+dev", changelog)) == ["CHANGELOG.md has no section for 0.1.0+dev"]
 
 
 def test_every_extra_is_part_of_all() -> None:

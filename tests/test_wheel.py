@@ -11,14 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.readme import EXAMPLES, run_example
+
 ROOT = Path(__file__).resolve().parent.parent
 
 pytestmark = [pytest.mark.wheel, pytest.mark.slow]
 
 
+def variables() -> dict[str, str]:
+    """Those of this process, without what would lead to this tree."""
+    return {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+
+
 def run(*command: str | Path, cwd: Path) -> str:
-    env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True)
+    ran = subprocess.run(command, cwd=cwd, env=variables(), capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 
@@ -65,6 +71,27 @@ def test_the_wheel_works_in_a_clean_environment(installed: Path, tmp_path: Path)
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
     for script in scripts:
         assert "usage" in run(bin_dir / script, "--help", cwd=tmp_path).lower(), script
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_programs_of_the_readme_run_with_the_wheel(number: int, installed: Path, tmp_path: Path) -> None:
+    run_example(number, installed / "bin" / "python", tmp_path, variables())
+
+
+def test_programs_of_the_readme_are_typed(installed: Path, tmp_path: Path) -> None:
+    """As a user checks them: strictly, against the annotations of the wheel."""
+    python = beside(installed, tmp_path / "venv")
+    run(python, "-m", "pip", "install", "--quiet", "mypy", cwd=tmp_path)
+    check = (python, "-m", "mypy", "--strict", "--no-incremental")
+    programs = []
+    for number, text in enumerate(EXAMPLES):
+        programs.append(tmp_path / f"example_{number}.py")
+        programs[-1].write_text(text, "utf-8")
+    assert "Success: no issues found" in run(*check, *programs, cwd=tmp_path)
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("import rocketpy.sync\n\nrocketpy.sync.Producer(42)\n", "utf-8")
+    ran = subprocess.run([*check, wrong], cwd=tmp_path, env=variables(), capture_output=True, text=True)
+    assert 'Argument 1 to "Producer" has incompatible type "int"' in ran.stdout, ran.stdout + ran.stderr
 
 
 def test_the_pytest_plugin_of_the_wheel_works_beside_others_and_without_them(installed: Path, tmp_path: Path) -> None:

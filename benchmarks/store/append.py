@@ -167,7 +167,7 @@ def _first_record(place: Path) -> bytes:
     store = open_store(place)
     store.put(plain(0)[0])
     store.commit_pending()
-    record = store.read(0)
+    record = store.reads.read(0)
     store.close()
     assert record is not None, "it was just written"
     return record

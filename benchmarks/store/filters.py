@@ -94,7 +94,7 @@ def _passed_over(store: MessageStore, count: int, wanted: MessageFilter) -> Outc
     slow = slowness()
     offset, began = 0, time.process_time()
     while offset < count:
-        found = store.get(TOPIC, 0, offset, 32, wanted=wanted)
+        found = store.reads.get(TOPIC, 0, offset, 32, wanted=wanted)
         assert not found.count, "nothing is wanted"
         offset = found.next_begin_offset
     each = (time.process_time() - began) / count * 1e6

@@ -1,7 +1,7 @@
 """The asyncio surface: the names of `rocketpy`, for code on asyncio.
 
-Connections and services run on one background trio thread for the process; whoever calls awaits, and async listeners
-run, in the caller's own loop. An object belongs to the loop in which it was entered.
+Connections and services run on one background trio thread for the process. Calls are awaited, and async listeners run,
+in the caller's event loop. An object belongs to the event loop in which it was entered.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Unpack, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.lifetime import Lifetime
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from rocketpy.client.statistics import ClientStatistics
     from rocketpy.config import ClientConfig
+    from rocketpy.config.typed import ClientSettings
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.network import Network
 
@@ -32,7 +33,7 @@ class MQClientInstance(Lifetime[TrioClient]):
         *,
         network: Network | None = None,
         hooks: Sequence[RequestHook] = (),
-        **fields: Any,
+        **fields: Unpack[ClientSettings],
     ) -> None:
         self._made_with = {"config": config, "network": network, "hooks": hooks, **fields}
         inner = TrioClient(config, network=network, hooks=hooks, **fields)

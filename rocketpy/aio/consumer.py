@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Unpack, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
@@ -16,8 +16,11 @@ from rocketpy.consumer import PushConsumer as TrioConsumer
 from rocketpy.errors import ConfigError
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import PushConsumerConfig
+    from rocketpy.config.typed import PushConsumerSettings
     from rocketpy.consumer.pauses import Pausable
     from rocketpy.consumer.push_statistics import PushConsumerStatistics
     from rocketpy.consumer.status import PushConsumerStatus
@@ -44,7 +47,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         config: PushConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[PushConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         bridge = Bridge("consumer")
@@ -133,7 +136,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         self._check_home()
         self._inner.set_consume_thread_max(most)
 
-    async def commit(self, timeout: float | None = None) -> None:
+    async def commit(self, timeout: float | timedelta | None = None) -> None:
         """Commit what is consumed so far, and wait until the brokers confirm it. See `rocketpy.PushConsumer.commit`.
 
         Raises:
@@ -145,7 +148,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         self._inner.check_may_commit()
         await self._call(self._inner.commit, timeout)
 
-    async def lag(self, timeout: float | None = None) -> dict[MessageQueue, int]:
+    async def lag(self, timeout: float | timedelta | None = None) -> dict[MessageQueue, int]:
         """For each queue of this consumer, how many messages are not consumed yet. See `rocketpy.PushConsumer.lag`.
 
         Raises:
@@ -164,7 +167,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         """The queues of the subscribed topics that this consumer has now."""
         return self._inner.assignment
 
-    async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def wait_assigned(self, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. See `rocketpy.PushConsumer.wait_assigned`.
 
         Raises:

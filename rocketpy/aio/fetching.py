@@ -8,7 +8,7 @@ from rocketpy.aio.lifetime import Lifetime
 from rocketpy.consumer.fetching import Fetching as TrioFetching
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from rocketpy.message import MessageQueue
 
@@ -20,7 +20,9 @@ F = TypeVar("F", bound=TrioFetching)
 class Fetching(Lifetime[F]):
     """What lite pull and pull consumers have in common. The arguments are those of `Lifetime`."""
 
-    async def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def fetch_message_queues(
+        self, topic: str, *, timeout: float | timedelta | None = None
+    ) -> tuple[MessageQueue, ...]:
         """The readable queues of a topic, sorted. May be called before the start.
 
         Raises:

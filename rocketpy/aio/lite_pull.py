@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar, final
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
@@ -19,10 +19,11 @@ from rocketpy.logs import get_logger
 from rocketpy.message import MessageExt
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig
+    from rocketpy.config.typed import LitePullConsumerSettings
     from rocketpy.consumer.lite import LitePullConsumerStatistics, LitePullConsumerStatus
     from rocketpy.consumer.lite.cache import Part
     from rocketpy.consumer.queue_watch import QueuesFunction
@@ -51,7 +52,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         config: LitePullConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[LitePullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         bridge = Bridge("consumer")
@@ -134,7 +135,9 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     # --- messages -------------------------------------------------------------------------------------
 
-    async def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
+    async def poll(
+        self, max_messages: int | None = None, *, timeout: float | timedelta | None = None
+    ) -> list[MessageExt]:
         """Return the next messages, as soon as there are any. See `rocketpy.LitePullConsumer.poll`.
 
         Raises:
@@ -210,7 +213,9 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     # --- commits --------------------------------------------------------------------------------------
 
-    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
+    async def commit(
+        self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | timedelta | None = None
+    ) -> None:
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
@@ -353,7 +358,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """The queues that this consumer has now."""
         return self._inner.assignment
 
-    async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def wait_assigned(self, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. See `rocketpy.LitePullConsumer.wait_assigned`.
 
         Raises:

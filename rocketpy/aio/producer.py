@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakMethod
 
 from rocketpy.aio.bridge import Bridge
@@ -18,14 +18,17 @@ from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks_async
 from rocketpy.producer.closing import PATIENCE, say_waiting
-from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
+from rocketpy.producer.send_many import BATCH_SIZE, OnFailure, SendMany
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
+    from rocketpy.config.typed import ProducerSettings
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.producer.outside import Terms
     from rocketpy.producer.statistics import ProducerStatistics
@@ -49,7 +52,7 @@ class Producer(Lifetime[TrioProducer]):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[ProducerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.aio")
@@ -124,7 +127,7 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`.
 
@@ -156,7 +159,7 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> MessageExt:
         """Send a message and wait for the reply of the consumer that gets it. See `rocketpy.Producer.request`.
 
@@ -227,7 +230,11 @@ class Producer(Lifetime[TrioProducer]):
             await self._bridge.call(outside.send_oneway, outgoing, terms)
 
     async def send_batch(
-        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
         self._bridge.check()
@@ -248,7 +255,7 @@ class Producer(Lifetime[TrioProducer]):
         messages: Iterable[Message] | AsyncIterable[Message],
         *,
         batch_size: int = BATCH_SIZE,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         on_failure: OnFailure | None = None,
     ) -> SendManyResult:
         """Send any number of messages in frames, and wait until all are stored. See `rocketpy.Producer.send_many`.
@@ -258,7 +265,7 @@ class Producer(Lifetime[TrioProducer]):
         bridge = self._bridge
         bridge.check()
         self._inner.outside.check_open()
-        many = Many(
+        many = SendMany(
             self._inner.outside, bridge.portal.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure
         )
         try:
@@ -276,14 +283,16 @@ class Producer(Lifetime[TrioProducer]):
             bridge.portal.post(many.abort)
         return many.result()
 
-    async def recall(self, topic: str, handle: str | None, *, timeout: float | None = None) -> str:
+    async def recall(self, topic: str, handle: str | None, *, timeout: float | timedelta | None = None) -> str:
         """Recall a message that is not due yet. See `rocketpy.Producer.recall`."""
         return await self._call(self._inner.recall, topic, handle, timeout=timeout)
 
-    async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def queues(self, topic: str, *, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number."""
         return await self._call(self._inner.queues, topic, timeout=timeout)
 
-    async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
+    async def create_topic(
+        self, topic: str, *, queues: int | None = None, timeout: float | timedelta | None = None
+    ) -> None:
         """Create a topic on every registered broker. See `rocketpy.Producer.create_topic`."""
         await self._call(self._inner.create_topic, topic, queues=queues, timeout=timeout)

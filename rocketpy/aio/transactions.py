@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, Unpack, cast, final
 
 from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.producer import Producer
@@ -13,10 +13,13 @@ from rocketpy.producer.local_half import EXECUTOR, NOT_OK, in_thread, is_async, 
 from rocketpy.results import SendStatus
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.aio.bridge import Bridge
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig, TransactionProducerConfig
+    from rocketpy.config.typed import TransactionProducerSettings
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.producer.local_half import Checker, Executor
@@ -45,11 +48,10 @@ class TransactionProducer(Producer):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[TransactionProducerSettings],
     ) -> None:
-        super().__init__(
-            group, config=config, client=client, network=network, checker=checker, executor=executor, **fields
-        )
+        more: dict[str, Any] = {"checker": checker, "executor": executor, **fields}  # for `_make_inner`
+        super().__init__(group, config=config, client=client, network=network, **more)
 
     def _make_inner(self, group: str | None, bridge: Bridge, **arguments: Any) -> TrioProducer:
         return TrioProducer(group, async_caller=LoopCaller(bridge), **arguments)
@@ -80,7 +82,7 @@ class TransactionProducer(Producer):
         *,
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> TransactionSendResult:
         """Send a message that consumers get only if a local transaction commits.
 

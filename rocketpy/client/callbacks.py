@@ -18,7 +18,7 @@ import trio
 
 from rocketpy.errors import BrokerError, RemoteProtocolError
 from rocketpy.logs import Seldom, get_logger
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ LONGEST = 60.0
 """Seconds after which an async processor is cancelled; brokers wait for ten at most."""
 
 
-class Callbacks(Dispatcher):
+class Callbacks(RequestDispatcher):
     """A Handler for the requests of brokers to one client.
 
     Attributes:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 import attrs
 
+from rocketpy.reprs import Short
+
 __all__ = ["BrokerFault", "FaultStatistics"]
 
 
-@attrs.frozen(kw_only=True)
-class BrokerFault:
+@attrs.frozen(kw_only=True, repr=False)
+class BrokerFault(Short):
     """Why a producer avoids a broker, and for how long."""
 
     broker_name: str
@@ -24,8 +26,8 @@ class BrokerFault:
     """Whether the probe, a single send after the broker was unavailable, is in flight."""
 
 
-@attrs.frozen(kw_only=True)
-class FaultStatistics:
+@attrs.frozen(kw_only=True, repr=False)
+class FaultStatistics(Short):
     """Which brokers a producer avoids because they were slow or failed. Counters start when the producer is created."""
 
     enabled: bool

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, Unpack
 
 import trio
 
@@ -39,6 +39,7 @@ from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.services import heard, in_service, open_services, ticks
 
 if TYPE_CHECKING:
+    from rocketpy.config.typed import ClientSettings
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.network import Network
@@ -81,7 +82,7 @@ class MQClientInstance(Runnable):
         *,
         network: Network | None = None,
         hooks: Sequence[RequestHook] = (),
-        **fields: Any,
+        **fields: Unpack[ClientSettings],
     ) -> None:
         self._made_with = {"config": config, "network": network, "hooks": hooks, **fields}
         self.config = ClientConfig.of(config, **fields)

@@ -16,6 +16,7 @@ import attrs
 
 from rocketpy.histogram import Histogram, Latency, latency_of
 from rocketpy.rates import Rate
+from rocketpy.reprs import Short
 
 if TYPE_CHECKING:
     from rocketpy.client.outgoing import Outgoing
@@ -32,8 +33,8 @@ MOST_CELLS = 1024
 only."""
 
 
-@attrs.frozen(kw_only=True)
-class SendFigures:
+@attrs.frozen(kw_only=True, repr=False)
+class SendFigures(Short):
     """The outcomes of sends. Rates and latencies cover the last minute, counters the time since the producer was
     opened."""
 

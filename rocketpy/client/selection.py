@@ -1,7 +1,7 @@
 """Which queue a message goes to. Plain functions, so that every way of sending shares them.
 
-The order of the queues is the same in every language, and so are the hashes: the same sharding key ends up in the same
-queue whoever sends. Plays the part of TopicPublishInfo.selectOneMessageQueue, ThreadLocalIndex and of the
+The order of the queues is the same in every language, and so are the hashes: every client sends the same sharding key
+to the same queue. Plays the part of TopicPublishInfo.selectOneMessageQueue, ThreadLocalIndex and of the
 MessageQueueSelector classes.
 """
 
@@ -137,7 +137,7 @@ def by_random(queues: Sequence[MessageQueue], message: Message, arg: Any = None)
 
 
 def select_by(selector: QueueSelector, queues: Sequence[MessageQueue], message: Message, arg: Any) -> MessageQueue:
-    """Ask a selector, and check what it says. What it raises goes to whoever sends.
+    """Ask a selector, and check what it says. The sender gets the exception that it raises.
 
     Raises:
         ConfigError: it did not choose one of the queues.

@@ -352,7 +352,7 @@ def given_up(outgoing: Outgoing) -> ClientClosedError:
 async def _finish_slowly(
     sending: Sending, done: Done, rest: Callable[[], Awaitable[SendResult]], scope: trio.CancelScope
 ) -> None:
-    # Whoever waits hears of it even when this task is cancelled: by whoever gave the send up, or by closing.
+    # The caller gets an outcome even when this task is cancelled: because the send was given up, or on closing.
     outcome: SendResult | BaseException = given_up(sending.outgoing)
     try:
         with scope:

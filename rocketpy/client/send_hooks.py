@@ -19,6 +19,7 @@ from rocketpy.errors import RocketMQError
 from rocketpy.forked import ChildEnds
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import Message, MessageQueue
+from rocketpy.reprs import Short
 from rocketpy.services import is_from_outside
 from rocketpy.wire.batch import decode_batch
 from rocketpy.wire.properties import decode_properties
@@ -32,8 +33,8 @@ __all__ = ["SendContext", "SendHooks"]
 logger = get_logger(__name__)
 
 
-@attrs.define(eq=False)
-class SendContext:
+@attrs.define(eq=False, repr=False)
+class SendContext(Short):
     """One try of a send, for hooks. All hooks of a try get the same object."""
 
     group: str

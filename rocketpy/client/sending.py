@@ -216,10 +216,13 @@ class SendCore:
             except BrokerUnreachableError:
                 return
             cell = self.meter.cell(queue.topic, broker_name)
-            ways.append(Way(queue, broker_name, address, self.frames.template(outgoing, broker_name), cell))
+            template = self.frames.template(outgoing, broker_name)
+            ways.append(Way(queue=queue, broker_name=broker_name, address=address, template=template, cell=cell))
         if ways and len(self._warm) < MAX_TEMPLATES:
             counter = self._round_robin.counter(outgoing.message.topic)
-            self._warm[outgoing.message.topic] = Warm(version, tuple(ways), counter, info.several_brokers)
+            self._warm[outgoing.message.topic] = Warm(
+                version=version, ways=tuple(ways), counter=counter, several_brokers=info.several_brokers
+            )
 
     def kind(self, outgoing: Outgoing, choice: Choice | None) -> SendKind:
         """What kind of send this is, by what it leaves to us."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
 from rocketpy.histogram import Latency
+from rocketpy.reprs import Short
 
 if TYPE_CHECKING:
     from rocketpy.client.data_links import DataConnection, DataLinks
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["ClientStatistics", "PeerStatistics", "in_flight", "statistics"]
 
 
-@attrs.frozen(kw_only=True)
-class PeerStatistics:
+@attrs.frozen(kw_only=True, repr=False)
+class PeerStatistics(Short):
     """The open connections to one broker or name server."""
 
     connections: int
@@ -42,9 +43,11 @@ class PeerStatistics:
     """Seconds from such a request to its answer, in the last minute."""
 
 
-@attrs.frozen(kw_only=True)
-class ClientStatistics:
+@attrs.frozen(kw_only=True, repr=False)
+class ClientStatistics(Short):
     """The connections and requests of a client, and counters since it was created."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("connections", "requests", "failed_requests", "in_flight")
 
     connections: int
     """Open connections to brokers and name servers."""

@@ -27,9 +27,13 @@ class Way(NamedTuple):
     """A queue, with what a send to it needs."""
 
     queue: MessageQueue
+    """The queue."""
     broker_name: str
+    """The name of the broker that holds it."""
     address: str
+    """The address of that broker."""
     template: SendTemplate
+    """The frame of a send, but for what differs from message to message."""
     cell: Cell
     """Counts the sends to the topic at the broker."""
 
@@ -40,8 +44,11 @@ class Warm(NamedTuple):
     version: int
     """The version of the routes; this is out of date once they have another one."""
     ways: tuple[Way, ...]
+    """All queues that may be sent to."""
     counter: Iterator[int]
+    """Gives the number of the next send, which chooses the queue."""
     several_brokers: bool
+    """Whether the topic has more than one broker."""
 
 
 def quick_result(attempt: Try[Any], found: SendAnswer) -> SendResult:

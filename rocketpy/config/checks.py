@@ -8,10 +8,12 @@ from __future__ import annotations
 import enum
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from rocketpy.durations import shown
 from rocketpy.errors import ConfigError
+from rocketpy.moments import checked_moment
 from rocketpy.serialization.content_types import content_type_of
 from rocketpy.serialization.named import serializer
 from rocketpy.wire.names import check_group, check_topic
@@ -46,6 +48,8 @@ __all__ = [
 
 MIB = 1024 * 1024
 E = TypeVar("E", bound=enum.Enum)
+_FOURTEEN_DIGITS = 10**13
+"""As milliseconds since 1970, the year 2286; as yyyyMMddHHmmss, all years from 1000 on."""
 Check = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
@@ -58,11 +62,12 @@ def number(name: str, value: object, kinds: tuple[type, ...]) -> None:
 def seconds(low: float, high: float) -> Check:
     """Seconds within bounds. The error points out that values are not milliseconds, as in Java."""
 
-    def check(_: object, field: attrs.Attribute[Any], value: float) -> None:
-        number(field.name, value, (int, float))
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigError(f"{field.name} must be seconds or a timedelta, not {value!r:.100}")
         if not low <= value <= high:
             hint = "; it counts in seconds, not in milliseconds" if value > high else ""
-            raise ConfigError(f"{field.name} must be between {low:g} and {high:g} seconds, not {value!r:.100}{hint}")
+            raise ConfigError(f"{field.name} must be between {low:g} and {high:g} seconds, not {shown(value)}{hint}")
 
     return check
 
@@ -85,18 +90,29 @@ def flag(_: object, field: attrs.Attribute[Any], value: object) -> None:
         raise ConfigError(f"{field.name} must be True or False, not {value!r:.100}")
 
 
-def member(kind: type[Any]) -> Check:
+def member(kind: type[enum.Enum], *names: str) -> Check:
+    """A member of an enumeration; `names` are the short ones that `by_name` knows, for the error."""
+
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
         if not isinstance(value, kind):
-            members = f"; choose one of: {', '.join(each.name for each in kind)}" if issubclass(kind, enum.Enum) else ""
-            raise ConfigError(f"{field.name} must be a {kind.__name__}, not {value!r:.100}{members}")
+            said = ", ".join(map(repr, names[:-1])) + f" or {names[-1]!r}"
+            raise ConfigError(f"{field.name} must be {said}, or a member of {kind.__name__}, not {value!r:.100}")
 
     return check
 
 
-def by_name(kind: type[E], value: E | str) -> E:
-    """Convert the name of a member to the member. Any other value is returned as it is, and `member` refuses it."""
-    return kind.__members__.get(value, cast("E", value)) if isinstance(value, str) else value
+def by_name(kind: type[E], value: E | str, short: Mapping[str, E] | None = None) -> E:
+    """Convert the name of a member, in any case, to the member. Any other value is returned as it is, for `member`.
+
+    Args:
+        kind: the enumeration.
+        value: a member, or its name.
+        short: further names, in lower case.
+    """
+    if not isinstance(value, str):
+        return value
+    found = (short or {}).get(value.lower()) or kind.__members__.get(value.upper())
+    return cast("E", value) if found is None else found
 
 
 def one_of(*choices: str) -> Check:
@@ -182,10 +198,14 @@ def no_separator(_: object, field: attrs.Attribute[Any], value: object) -> None:
 
 
 def consume_timestamp(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    """None, an aware datetime, milliseconds since 1970, or the 14 digits of Java."""
     if value is None:
         return
-    if not isinstance(value, str) or not (value.isascii() and value.isdigit() and len(value) == 14):
-        raise ConfigError(f"{field.name} must look like 20240131235959 (local yyyyMMddHHmmss), not {value!r:.100}")
+    if isinstance(value, str):
+        if not (value.isascii() and value.isdigit() and len(value) == 14):
+            raise ConfigError(f"{field.name} must look like 20240131235959 (local yyyyMMddHHmmss), not {value!r:.100}")
+    elif checked_moment(field.name, value) >= _FOURTEEN_DIGITS and isinstance(value, int):
+        raise ConfigError(f"{field.name} is {value}: give local yyyyMMddHHmmss as a str, or milliseconds since 1970")
 
 
 def offset_storage_or_none(_: object, field: attrs.Attribute[Any], value: object) -> None:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
-from rocketpy.config.checks import flag, no_separator, seconds
+from rocketpy.config.checks import by_name, flag, member, no_separator, seconds
+from rocketpy.durations import duration
 from rocketpy.errors import ConfigError
+from rocketpy.reprs import Short
 from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.hosts import format_address, parse_address
 
@@ -45,21 +47,21 @@ def _texts(value: object) -> list[str]:
     return texts
 
 
-def _address_map(value: object) -> dict[str, str]:
+def _maps_texts(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(each, str) for pair in value.items() for each in pair)
+
+
+def _address_map(value: Mapping[str, str] | None) -> dict[str, str]:
     if value is None:
         return {}
-    if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+    if not _maps_texts(value):
         example = {"10.0.0.5:10911": "localhost:10911"}
         raise ConfigError(f"address_map must be a dict such as {example}, not {value!r:.100}")
     return dict(value)
 
 
 def _serialize_type(value: SerializeType | str) -> SerializeType:
-    if isinstance(value, SerializeType):
-        return value
-    if value not in (names := [member.name for member in SerializeType]):
-        raise ConfigError(f"serialize_type must be one of {', '.join(names)}, not {value!r:.100}")
-    return SerializeType[value]
+    return by_name(SerializeType, value)
 
 
 def _needs_access_key(config: ClientConfig, field: attrs.Attribute[Any], value: object) -> None:
@@ -95,8 +97,8 @@ def _with_advice(unknown: Iterable[str], kind: type[ClientConfig]) -> str:
     return "; ".join(f"{name}: {text}" if text else name for name, text in said.items())
 
 
-@attrs.frozen(kw_only=True)
-class ClientConfig:
+@attrs.frozen(kw_only=True, repr=False)
+class ClientConfig(Short):
     """How a client finds brokers and keeps in touch with them."""
 
     namesrv: tuple[str, ...] = attrs.field(default=None, converter=_namesrv, metadata={"java": "namesrvAddr"})
@@ -115,9 +117,12 @@ class ClientConfig:
     """Rewrites broker addresses that this host cannot reach, as behind Docker or a tunnel: "host:port" to "host:port",
     or "host" to "host"."""
     serialize_type: SerializeType = attrs.field(
-        default=SerializeType.JSON, converter=_serialize_type, metadata={"java": None}
+        default=SerializeType.JSON,
+        converter=_serialize_type,
+        validator=member(SerializeType, "json", "rocketmq"),
+        metadata={"java": None},
     )
-    """How headers of requests are encoded: "JSON", or "ROCKETMQ" for the binary form (in Java the system property
+    """How headers of requests are encoded: "json", or "rocketmq" for the binary form (in Java the system property
     rocketmq.serialize.type). Answers may be in either form."""
     access_key: str | None = attrs.field(default=None, validator=_needs_secret_key, metadata={"java": None})
     """With this and `secret_key`, every request is signed, for servers with access control. (In Java both are passed to
@@ -129,30 +134,50 @@ class ClientConfig:
     )
     """The token that belongs to a temporary access key; it is sent with every request."""
     poll_name_server_interval: float = attrs.field(
-        default=30.0, validator=seconds(0.01, 3600), metadata={"java": "pollNameServerInterval", "scale": 1000}
+        default=30.0,
+        converter=duration,
+        validator=seconds(0.01, 3600),
+        metadata={"java": "pollNameServerInterval", "scale": 1000},
     )
     """Seconds between two refreshes of the routes of the topics in use."""
     heartbeat_broker_interval: float = attrs.field(
-        default=30.0, validator=seconds(0.01, 110), metadata={"java": "heartbeatBrokerInterval", "scale": 1000}
+        default=30.0,
+        converter=duration,
+        validator=seconds(0.01, 110),
+        metadata={"java": "heartbeatBrokerInterval", "scale": 1000},
     )
     """Seconds between heartbeats. A broker forgets a client that was silent for 120 s."""
     persist_consumer_offset_interval: float = attrs.field(
-        default=5.0, validator=seconds(0.01, 3600), metadata={"java": "persistConsumerOffsetInterval", "scale": 1000}
+        default=5.0,
+        converter=duration,
+        validator=seconds(0.01, 3600),
+        metadata={"java": "persistConsumerOffsetInterval", "scale": 1000},
     )
     """Seconds between two commits of consumed offsets."""
     connect_timeout: float = attrs.field(
-        default=3.0, validator=seconds(0.001, 600), metadata={"java": "connectTimeoutMillis", "scale": 1000}
+        default=3.0,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "connectTimeoutMillis", "scale": 1000},
     )
     """Seconds that opening a connection may take."""
     request_timeout: float = attrs.field(
-        default=3.0, validator=seconds(0.001, 600), metadata={"java": "mqClientApiTimeout", "scale": 1000}
+        default=3.0,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "mqClientApiTimeout", "scale": 1000},
     )
     """Seconds that a request of the client's own may take: routes, heartbeats, offsets."""
     idle_timeout: float = attrs.field(
-        default=120.0, validator=seconds(1, 3600), metadata={"java": "clientChannelMaxIdleTimeSeconds"}
+        default=120.0,
+        converter=duration,
+        validator=seconds(1, 3600),
+        metadata={"java": "clientChannelMaxIdleTimeSeconds"},
     )
     """Seconds after which an unused connection is closed."""
-    close_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 600), metadata={"java": None})
+    close_timeout: float = attrs.field(
+        default=3.0, converter=duration, validator=seconds(0.001, 600), metadata={"java": None}
+    )
     """Seconds that leaving the groups at the brokers may take when a client closes."""
 
     @property
@@ -176,8 +201,9 @@ class ClientConfig:
         if config is not None and not isinstance(config, ClientConfig):
             raise ConfigError(f"config must be a config such as {cls.__name__}, not {config!r:.100}")
         known = check_names(cls, fields)
-        if fields.get("namesrv", ()) is None:
-            del fields["namesrv"]  # an option that was not given, as from a command line
+        for name in ("namesrv", "group"):  # not given, as from a command line, or from `config`
+            if fields.get(name, ()) is None:
+                del fields[name]
         base = {} if config is None else attrs.asdict(config, recurse=False)
         values = {name: value for name, value in base.items() if name in known} | fields
         if missing := {field.name for field in attrs.fields(cls) if field.default is attrs.NOTHING} - set(values):

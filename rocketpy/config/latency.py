@@ -14,6 +14,7 @@ import attrs
 
 from rocketpy.config.checks import number, whole
 from rocketpy.errors import ConfigError
+from rocketpy.reprs import Short
 
 __all__ = ["LatencyTable", "latency_table_of"]
 
@@ -29,8 +30,8 @@ def _steps(value: Iterable[int]) -> tuple[int, ...]:
     return steps
 
 
-@attrs.frozen(kw_only=True)
-class LatencyTable:
+@attrs.frozen(kw_only=True, repr=False)
+class LatencyTable(Short):
     """For how long a broker is avoided after a send of a given latency, in milliseconds, as in Java."""
 
     latency_max_ms: tuple[int, ...] = attrs.field(converter=_steps)

@@ -7,22 +7,29 @@ import attrs
 from rocketpy.config.checks import flag, seconds, whole
 from rocketpy.config.pull_consumer import check_patience
 from rocketpy.config.sharing import SharingConfig
+from rocketpy.durations import duration
 
 __all__ = ["LitePullConsumerConfig"]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class LitePullConsumerConfig(SharingConfig):
     """The settings of a lite pull consumer: how it pulls ahead, and when it commits."""
 
     auto_commit: bool = attrs.field(default=True, validator=flag, metadata={"java": "autoCommit"})
     """Whether to commit, every `auto_commit_interval`, everything handed out before the last poll."""
     auto_commit_interval: float = attrs.field(
-        default=5.0, validator=seconds(0.01, 3600), metadata={"java": "autoCommitIntervalMillis", "scale": 1000}
+        default=5.0,
+        converter=duration,
+        validator=seconds(0.01, 3600),
+        metadata={"java": "autoCommitIntervalMillis", "scale": 1000},
     )
     """Seconds between two automatic commits."""
     poll_timeout: float = attrs.field(
-        default=5.0, validator=seconds(0, 86_400), metadata={"java": "pollTimeoutMillis", "scale": 1000}
+        default=5.0,
+        converter=duration,
+        validator=seconds(0, 86_400),
+        metadata={"java": "pollTimeoutMillis", "scale": 1000},
     )
     """Seconds that `poll` waits for messages when it is called without a timeout."""
     pull_batch_size: int = attrs.field(default=10, validator=whole(1, 1024), metadata={"java": "pullBatchSize"})
@@ -44,11 +51,15 @@ class LitePullConsumerConfig(SharingConfig):
     """Distance between the lowest and the highest offset held from a queue, above which pulling pauses. Once `ack` is
     used, messages handed out and not yet acknowledged count too."""
     broker_suspend_max_time: float = attrs.field(
-        default=20.0, validator=seconds(0.001, 600), metadata={"java": "brokerSuspendMaxTimeMillis", "scale": 1000}
+        default=20.0,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "brokerSuspendMaxTimeMillis", "scale": 1000},
     )
     """Seconds for which a broker may hold a pull that finds no message."""
     consumer_timeout_when_suspend: float = attrs.field(
         default=30.0,
+        converter=duration,
         validator=seconds(0.01, 600),
         metadata={"java": "consumerTimeoutMillisWhenSuspend", "scale": 1000},
     )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 import attrs
 
 from rocketpy.config.checks import (
     MIB,
+    by_name,
     flag,
     group_name,
+    member,
     plain_function_or_none,
     seconds,
     serializer_of,
@@ -18,6 +21,7 @@ from rocketpy.config.checks import (
 )
 from rocketpy.config.latency import LatencyTable, latency_table_of
 from rocketpy.config.tracing import TracedConfig
+from rocketpy.durations import duration, duration_or_none, shown
 from rocketpy.errors import ConfigError
 from rocketpy.serialization.serializer import Serializer
 from rocketpy.wire.codes import ResponseCode
@@ -42,13 +46,7 @@ def _codes(value: Iterable[int]) -> frozenset[int]:
 
 
 def _compression_type(value: CompressionType | str) -> CompressionType:
-    if isinstance(value, CompressionType):
-        return value
-    if value not in (names := [member.name for member in CompressionType]):
-        meant = str(value).upper()
-        hint = f": do you mean {meant}?" if meant in names else ""
-        raise ConfigError(f"compress_type must be one of {', '.join(names)}, not {value!r:.100}{hint}")
-    return CompressionType[value]
+    return by_name(CompressionType, value)
 
 
 _RETRY_RESPONSE_CODES = frozenset(
@@ -72,30 +70,39 @@ def _linger(config: ProducerConfig, field: attrs.Attribute[float | None], value:
     seconds(0.001, 30)(config, field, value)
     if value >= config.send_timeout:
         raise ConfigError(
-            f"linger must be less than send_timeout ({config.send_timeout:g} s), not {value!r}: give seconds; "
+            f"linger must be less than send_timeout ({config.send_timeout:g} s), not {shown(value)}: give seconds; "
             "10 milliseconds are 0.01"
         )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class ProducerConfig(TracedConfig):
     """How a producer sends."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("group",)
 
     group: str = attrs.field(validator=group_name, metadata={"java": "producerGroup"})
     """Name of the producer group, which all producers of one application share."""
     send_timeout: float = attrs.field(
-        default=3.0, validator=seconds(0.001, 600), metadata={"java": "sendMsgTimeout", "scale": 1000}
+        default=3.0,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "sendMsgTimeout", "scale": 1000},
     )
     """Seconds that a send may take, including its retries."""
     send_msg_max_timeout_per_request: float | None = attrs.field(
         default=None,
+        converter=duration_or_none,
         validator=attrs.validators.optional(seconds(0.001, 600)),
         metadata={"java": "sendMsgMaxTimeoutPerRequest", "scale": 1000},
     )
     """Seconds that one try of a send may take. When None, a try that another broker could follow takes half of the time
     that is left, any other all of it."""
     exit_timeout: float | None = attrs.field(
-        default=None, validator=attrs.validators.optional(seconds(0.0, 600)), metadata={"java": None}
+        default=None,
+        converter=duration_or_none,
+        validator=attrs.validators.optional(seconds(0.0, 600)),
+        metadata={"java": None},
     )
     """Seconds that the producer waits for the messages of `send_soon` when the process ends without closing it, or when
     an exception ends its block; `send_timeout` when None."""
@@ -120,9 +127,12 @@ class ProducerConfig(TracedConfig):
     )
     """Bodies of this many bytes or more are compressed."""
     compress_type: CompressionType = attrs.field(
-        default=CompressionType.ZLIB, converter=_compression_type, metadata={"java": "compressType"}
+        default=CompressionType.ZLIB,
+        converter=_compression_type,
+        validator=member(CompressionType, "zlib", "lz4", "zstd"),
+        metadata={"java": "compressType"},
     )
-    """How they are compressed: "ZLIB", or "LZ4" or "ZSTD" (which need the extra of that name, here and at consumers).
+    """How they are compressed: "zlib", or "lz4" or "zstd" (which need the extra of that name, here and at consumers).
     Brokers before 5.0 and their clients know ZLIB only; each such broker is logged once."""
     compress_level: int = attrs.field(default=5, validator=whole(0, 9), metadata={"java": "compressLevel"})
     """How hard to compress; LZ4 has only one way."""
@@ -149,7 +159,7 @@ class ProducerConfig(TracedConfig):
     )
     """The bytes in flight at which `send_soon` waits."""
     linger: float | None = attrs.field(
-        default=None, validator=_linger, metadata={"java": "batchMaxDelayMs", "scale": 1000}
+        default=None, converter=duration_or_none, validator=_linger, metadata={"java": "batchMaxDelayMs", "scale": 1000}
     )
     """Seconds that a message may wait for others to join its batch, less than `send_timeout`; 0.01 is a good value.
     When None, each message is sent by itself."""
@@ -173,11 +183,17 @@ class ProducerConfig(TracedConfig):
     """Whether the producer keeps trying to reach brokers that could not be reached, and uses them again as soon as they
     answer. Used only with `send_latency_enable`."""
     detect_interval: float = attrs.field(
-        default=2.0, validator=seconds(0.01, 600), metadata={"java": "detectInterval", "scale": 1000}
+        default=2.0,
+        converter=duration,
+        validator=seconds(0.01, 600),
+        metadata={"java": "detectInterval", "scale": 1000},
     )
     """Seconds between two attempts of the detector to reach a broker."""
     detect_timeout: float = attrs.field(
-        default=0.2, validator=seconds(0.001, 600), metadata={"java": "detectTimeout", "scale": 1000}
+        default=0.2,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "detectTimeout", "scale": 1000},
     )
     """Seconds that one attempt of the detector may take."""
     check_forbidden: Callable[..., object] | None = attrs.field(

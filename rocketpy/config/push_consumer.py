@@ -15,6 +15,7 @@ from rocketpy.config.checks import (
     whole,
 )
 from rocketpy.config.sharing import SharingConfig
+from rocketpy.durations import duration
 from rocketpy.errors import ConfigError
 
 __all__ = ["MOST_THREADS", "PushConsumerConfig"]
@@ -24,16 +25,16 @@ MOST_THREADS = 1000
 _WHAT_IT_GETS = "the message (or the list of messages)"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class PushConsumerConfig(SharingConfig):
     """The settings of a push consumer: how it pulls, and how it calls listeners."""
 
     lock_interval: float = attrs.field(
-        default=20.0, validator=seconds(0.1, 45), metadata={"java": "lockInterval", "scale": 1000}
+        default=20.0, converter=duration, validator=seconds(0.1, 45), metadata={"java": "lockInterval", "scale": 1000}
     )
     """With `orderly`: seconds between two renewals of the locks that this consumer holds."""
     lock_max_live_time: float = attrs.field(
-        default=30.0, validator=seconds(1, 50), metadata={"java": "lockMaxLiveTime", "scale": 1000}
+        default=30.0, converter=duration, validator=seconds(1, 50), metadata={"java": "lockMaxLiveTime", "scale": 1000}
     )
     """With `orderly`: seconds that a lock stays valid without being confirmed by its broker; then its queue waits until
     it is. Must stay well below the 60 s after which brokers free a lock that was not renewed
@@ -69,7 +70,10 @@ class PushConsumerConfig(SharingConfig):
     exception is only logged. The hook is not called if `before_consume` has raised, nor for an async listener that is
     cancelled because the consumer closes."""
     consume_timeout: float = attrs.field(
-        default=900.0, validator=seconds(0.01, 86_400), metadata={"java": "consumeTimeout", "scale": 1 / 60}
+        default=900.0,
+        converter=duration,
+        validator=seconds(0.01, 86_400),
+        metadata={"java": "consumeTimeout", "scale": 1 / 60},
     )
     """Seconds (minutes in Java) that a listener may take; then its message is sent back. With `orderly` it is only
     logged."""
@@ -79,7 +83,10 @@ class PushConsumerConfig(SharingConfig):
     auto_commit: bool = attrs.field(default=True, validator=flag, metadata={"java": None})
     """With `orderly`: whether success commits. If not, only `ConsumeResult.COMMIT` does."""
     suspend_current_queue_time: float = attrs.field(
-        default=1.0, validator=seconds(0.01, 30), metadata={"java": "suspendCurrentQueueTimeMillis", "scale": 1000}
+        default=1.0,
+        converter=duration,
+        validator=seconds(0.01, 30),
+        metadata={"java": "suspendCurrentQueueTimeMillis", "scale": 1000},
     )
     """With `orderly`: seconds until messages that failed come again, while those behind them wait."""
     consume_concurrently_max_span: int = attrs.field(
@@ -105,7 +112,7 @@ class PushConsumerConfig(SharingConfig):
     pull_batch_size: int = attrs.field(default=32, validator=whole(1, 1024), metadata={"java": "pullBatchSize"})
     """Messages to ask for in one pull."""
     pull_interval: float = attrs.field(
-        default=0.0, validator=seconds(0, 65.535), metadata={"java": "pullInterval", "scale": 1000}
+        default=0.0, converter=duration, validator=seconds(0, 65.535), metadata={"java": "pullInterval", "scale": 1000}
     )
     """Seconds to wait between an answer and the next pull of a queue."""
     post_subscription_when_pull: bool = attrs.field(
@@ -113,11 +120,15 @@ class PushConsumerConfig(SharingConfig):
     )
     """Whether every pull carries the subscription, for brokers that do not know it from heartbeats."""
     broker_suspend_max_time: float = attrs.field(
-        default=15.0, validator=seconds(0, 600), metadata={"java": "BROKER_SUSPEND_MAX_TIME_MILLIS", "scale": 1000}
+        default=15.0,
+        converter=duration,
+        validator=seconds(0, 600),
+        metadata={"java": "BROKER_SUSPEND_MAX_TIME_MILLIS", "scale": 1000},
     )
     """Seconds for which a broker holds a pull that finds no message."""
     consumer_timeout_when_suspend: float = attrs.field(
         default=30.0,
+        converter=duration,
         validator=seconds(0.01, 600),
         metadata={"java": "CONSUMER_TIMEOUT_MILLIS_WHEN_SUSPEND", "scale": 1000},
     )
@@ -129,6 +140,7 @@ class PushConsumerConfig(SharingConfig):
     limit with `orderly`."""
     await_termination: float = attrs.field(
         default=10.0,
+        converter=duration,
         validator=seconds(0, 86_400),
         metadata={"java": "awaitTerminationMillisWhenShutdown", "scale": 1000},
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from datetime import datetime
+from typing import Any, ClassVar
 
 import attrs
 
@@ -19,6 +20,7 @@ from rocketpy.config.checks import (
     seconds,
 )
 from rocketpy.config.tracing import TracedConfig
+from rocketpy.durations import duration
 from rocketpy.message import MessageQueue
 from rocketpy.serialization.content_types import OwnSerializers, own_serializers
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
@@ -26,17 +28,28 @@ from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 __all__ = ["SharingConfig"]
 
 
+_STARTS = {
+    "earliest": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+    "first": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+    "latest": ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+    "last": ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+    "timestamp": ConsumeFromWhere.CONSUME_FROM_TIMESTAMP,
+}
+
+
 def _message_model(value: MessageModel | str) -> MessageModel:
     return by_name(MessageModel, value)
 
 
 def _consume_from_where(value: ConsumeFromWhere | str) -> ConsumeFromWhere:
-    return by_name(ConsumeFromWhere, value)
+    return by_name(ConsumeFromWhere, value, _STARTS)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class SharingConfig(TracedConfig):
     """The settings of consumers that share queues: start offset, allocation strategy, offset store and hooks."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("group",)
 
     serializers: OwnSerializers = attrs.field(default=(), converter=own_serializers, metadata={"java": None})
     """Serializers of your own, one or a list, which decode the `value` of messages with their content types. Those of
@@ -47,21 +60,24 @@ class SharingConfig(TracedConfig):
     message_model: MessageModel = attrs.field(
         default=MessageModel.CLUSTERING,
         converter=_message_model,
-        validator=member(MessageModel),
+        validator=member(MessageModel, "clustering", "broadcasting"),
         metadata={"java": "messageModel"},
     )
-    """Whether the members of the group share the messages (CLUSTERING) or each gets all of them (BROADCASTING)."""
+    """Whether the members of the group share the messages ("clustering") or each gets all of them ("broadcasting"). A
+    `MessageModel` may be given too."""
     consume_from_where: ConsumeFromWhere = attrs.field(
         default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         converter=_consume_from_where,
-        validator=member(ConsumeFromWhere),
+        validator=member(ConsumeFromWhere, "earliest", "latest", "timestamp"),
         metadata={"java": "consumeFromWhere"},
     )
-    """Where a group starts in a queue for which it has no offset yet."""
-    consume_timestamp: str | None = attrs.field(
+    """Where a group starts in a queue for which it has no offset yet: "earliest", "latest" or "timestamp". A
+    `ConsumeFromWhere` may be given too."""
+    consume_timestamp: str | int | datetime | None = attrs.field(
         default=None, validator=consume_timestamp, metadata={"java": "consumeTimestamp"}
     )
-    """Local time yyyyMMddHHmmss for CONSUME_FROM_TIMESTAMP. None: half an hour before the consumer starts."""
+    """Where "timestamp" means: a datetime with a time zone, milliseconds since 1970, or, as in Java, local time as a
+    text, yyyyMMddHHmmss. None: half an hour before the consumer starts."""
     allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]] = attrs.field(
         default="averagely",
         validator=one_of_or_function("averagely", "by_circle", "consistent_hash"),
@@ -87,18 +103,28 @@ class SharingConfig(TracedConfig):
     up as it closes: once for each time that `on_assigned` was called with them. Until it returns they still belong to
     this consumer, but are no longer pulled; only a lost lock or a reset calls it afterwards. Where messages are
     consumed in order, it is called once the listener is out of the queue, before the last commit and the unlocking."""
-    rebalance_hook_timeout: float = attrs.field(default=3.0, validator=seconds(0.001, 60), metadata={"java": None})
+    rebalance_hook_timeout: float = attrs.field(
+        default=3.0, converter=duration, validator=seconds(0.001, 60), metadata={"java": None}
+    )
     """Seconds that a call of `on_assigned` or `on_revoked` may take; after that, the consumer continues without waiting
     for it. While a consumer closes, it is at most half of `close_timeout`."""
     rebalance_interval: float = attrs.field(
-        default=20.0, validator=seconds(0.01, 3600), metadata={"java": "waitInterval", "scale": 1000}
+        default=20.0,
+        converter=duration,
+        validator=seconds(0.01, 3600),
+        metadata={"java": "waitInterval", "scale": 1000},
     )
     """Seconds between two regular rebalances; known changes lead to a rebalance at once."""
     pull_time_delay_when_exception: float = attrs.field(
-        default=3.0, validator=seconds(0.001, 600), metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000}
+        default=3.0,
+        converter=duration,
+        validator=seconds(0.001, 600),
+        metadata={"java": "pullTimeDelayMillsWhenException", "scale": 1000},
     )
     """Seconds to wait before a queue is pulled again after an error."""
-    start_timeout: float = attrs.field(default=5.0, validator=seconds(0.001, 600), metadata={"java": None})
+    start_timeout: float = attrs.field(
+        default=5.0, converter=duration, validator=seconds(0.001, 600), metadata={"java": None}
+    )
     """Seconds that starting may take. Queues of a broker that does not answer by then are taken once it does."""
 
     @property

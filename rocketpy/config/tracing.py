@@ -10,7 +10,7 @@ from rocketpy.config.observed import ObservedConfig
 __all__ = ["TracedConfig"]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class TracedConfig(ObservedConfig):
     """Whether messages are traced, and where the records go."""
 

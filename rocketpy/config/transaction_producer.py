@@ -24,7 +24,7 @@ def _all_topics(instance: object, field: attrs.Attribute[tuple[str, ...]], value
         topic_name(instance, field, name)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class TransactionProducerConfig(ProducerConfig):
     """How a producer sends transactional messages, and answers brokers' checks."""
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import datetime
+from typing import TYPE_CHECKING
 
+from rocketpy.durations import ENDLESS, check_most, duration
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
+from rocketpy.moments import checked_moment
 from rocketpy.wire.names import check_topic
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 __all__ = ["checked_count", "checked_offset", "checked_queue", "checked_queues", "checked_seconds", "checked_timestamp"]
 
-_MOST_SECONDS = 1e9
 _MOST_OFFSET = 2**63 - 1
 
 
@@ -27,15 +31,17 @@ def checked_count(name: str, value: object, most: int) -> int:
     return value
 
 
-def checked_seconds(name: str, value: object) -> float:
-    """Check a number of seconds, which may be infinite, and return it.
+def checked_seconds(name: str, value: float | timedelta) -> float:
+    """Check a duration, which may be infinite, and return it in seconds.
 
     Raises:
-        ConfigError: it is not a number, or negative.
+        ConfigError: it is no duration, negative, or so long that milliseconds are meant.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:  # NaN is not
-        raise ConfigError(f"{name} must be seconds, 0 or more, not {value!r:.100}")
-    return float(value) if value <= _MOST_SECONDS else math.inf
+    seconds: object = duration(value)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:  # NaN is not
+        raise ConfigError(f"{name} must be seconds or a timedelta, 0 or more, not {value!r:.100}")
+    check_most(name, seconds)
+    return float(seconds) if seconds < ENDLESS else math.inf
 
 
 def checked_offset(value: object) -> int:
@@ -53,15 +59,9 @@ def checked_timestamp(value: object) -> int:
     """Convert a timestamp, given in ms since 1970 or as a datetime with a time zone, to ms since 1970.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is neither, or looks like seconds.
     """
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ConfigError(f"a datetime must have a time zone, and {value!r} has none: call astimezone() on it")
-        return int(value.timestamp() * 1000)
-    if type(value) is not int or not 0 <= value <= _MOST_OFFSET:
-        raise ConfigError(f"a time must be milliseconds since 1970, or a datetime with a time zone, not {value!r:.100}")
-    return value
+    return checked_moment("a time", value)
 
 
 def checked_queues(queues: object) -> frozenset[MessageQueue]:

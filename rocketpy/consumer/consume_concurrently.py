@@ -125,7 +125,15 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
         messages = messages_of(call)
         cut_off = is_a(outcome, Raised) and outcome.cut_off
         again = cut_off or not self._broadcasts
-        verdict = judge(outcome, messages, batch=self._batch_size > 1, seldom=self._seldom, again=again)
+        verdict = judge(
+            outcome,
+            messages,
+            batch=self._batch_size > 1,
+            seldom=self._seldom,
+            again=again,
+            listener=listener,
+            told=self._told,
+        )
         self.counters.consumed += verdict.done
         if verdict.done:
             self._dealt_with(queue, messages[: verdict.done])

@@ -263,6 +263,8 @@ class ConsumeMessageOrderlyService(ConsumeService):
             auto_commit=self._config.auto_commit,
             pause=self._config.suspend_current_queue_time,
             seldom=self._seldom,
+            listener=listener,
+            told=self._told,
         )
         if verdict.rollback:
             self._note_failed(queue, len(messages))

@@ -28,6 +28,7 @@ from rocketpy.errors import BrokerUnreachableError, MessageDecodeError, TopicNot
 from rocketpy.logs import get_logger
 from rocketpy.message import Message, MessageExt, MessageQueue, PropertyName
 from rocketpy.message.property_names import RESERVED_PROPERTIES
+from rocketpy.reprs import Short
 from rocketpy.results import PullStatus
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.message_id import UniqueIds
@@ -68,8 +69,8 @@ _DROPPED_PROPERTIES = (RESERVED_PROPERTIES - _KEPT) | {
 """Properties that describe the dead letter and would be wrong on the new message."""
 
 
-@attrs.frozen(kw_only=True)
-class DeadLetterReplay:
+@attrs.frozen(kw_only=True, repr=False)
+class DeadLetterReplay(Short):
     """The result of a replay of dead letters."""
 
     replayed: int

@@ -18,7 +18,7 @@ from rocketpy.consumer.queue_offsets import QueueOffsets
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from rocketpy.message import MessageQueue
 
@@ -43,7 +43,9 @@ class Fetching(Opening):
         self._check_usable()
         return QueueOffsets(self.client, self._group)
 
-    async def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def fetch_message_queues(
+        self, topic: str, *, timeout: float | timedelta | None = None
+    ) -> tuple[MessageQueue, ...]:
         """The readable queues of a topic, sorted. Before the start it opens connections for this call alone.
 
         Args:
@@ -78,6 +80,9 @@ class Fetching(Opening):
     async def beginning_offset(self, queue: MessageQueue) -> int:
         """The offset of the oldest message in a queue; this consumer need not have the queue.
 
+        Args:
+            queue: a queue of a topic.
+
         Raises:
             ConfigError: this is not a queue.
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
@@ -86,6 +91,9 @@ class Fetching(Opening):
 
     async def end_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message of a queue will get; this consumer need not have the queue.
+
+        Args:
+            queue: a queue of a topic.
 
         Raises:
             ConfigError: this is not a queue.

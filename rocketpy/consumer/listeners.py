@@ -3,9 +3,10 @@
 None and True mean success. An exception, the timeout, False, `ConsumeResult.RETRY` and `RetryLater` mean that the
 message comes again later. A batch listener may return how many messages are done, or pass that to `RetryLater` with the
 delay of the others. In an orderly consumer, `Suspend` sets the pause; with `auto_commit=False`, COMMIT and ROLLBACK
-commit or redeliver what was consumed. Any other result is a mistake in the listener: it is logged as an error, and the
-message comes again later. Plays the part of ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType,
-ConsumeOrderlyContext, and of the ackIndex of ConsumeConcurrentlyContext.
+commit or redeliver what was consumed. Any other result is a mistake in the listener: the message comes again later, and
+an error is logged once for each listener, because one that returns such a thing does so every time. Plays the part of
+ConsumeConcurrentlyStatus, ConsumeOrderlyStatus, ConsumeReturnType, ConsumeOrderlyContext, and of the ackIndex of
+ConsumeConcurrentlyContext.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import CoroutineType
@@ -21,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, TypeVar
 import attrs
 import trio
 
-from rocketpy.logs import get_logger, shown
+from rocketpy.logs import error_text, get_logger, shown
 from rocketpy.results import ConsumeResult, RetryLater, Suspend
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ __all__ = [
     "A_COPY",
     "OrderVerdict",
     "Raised",
+    "Told",
     "Verdict",
     "is_a",
     "is_async_listener",
@@ -89,12 +92,46 @@ def is_a(outcome: object, kind: type[T]) -> TypeGuard[T]:
     return issubclass(type(outcome), kind)
 
 
-_SINGLE = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY or RetryLater"
-_LISTS = "return None, ConsumeResult.SUCCESS, ConsumeResult.RETRY, RetryLater, or how many of its {} messages are done"
+_SINGLE = (
+    "return None, True or ConsumeResult.SUCCESS if it is done, and False, ConsumeResult.RETRY{} if it is to be tried "
+    "again"
+)
+_LATER = " or a RetryLater"
+_LATER_IN_ORDER = ", a RetryLater or a Suspend"
+_LISTS = "; or an int, how many of the {} messages are done, counted from the front"
+_NO_LOOP = "no running event loop"
+"""What asyncio says where none of its loops runs."""
+_ON_TRIO = (
+    "; async listeners of rocketpy.sync run on trio, as those of rocketpy do: await trio's functions in them, or use "
+    "rocketpy.aio, which is for asyncio"
+)
+_MOST_TOLD = 64
+
+
+class Told:
+    """The listeners of one consumer whose mistakes are logged already. One that returns junk does so every time."""
+
+    def __init__(self) -> None:
+        self._listeners: deque[object] = deque(maxlen=_MOST_TOLD)
+
+    def is_first(self, listener: object) -> bool:
+        """Note a mistake of a listener. Returns whether it is its first."""
+        if any(each is listener for each in self._listeners):
+            return False
+        self._listeners.append(listener)
+        return True
 
 
 def judge(
-    outcome: object, messages: Sequence[MessageExt], *, batch: bool, seldom: Seldom, again: bool = True
+    outcome: object,
+    messages: Sequence[MessageExt],
+    *,
+    batch: bool,
+    seldom: Seldom,
+    again: bool = True,
+    in_order: bool = False,
+    listener: object = None,
+    told: Told | None = None,
 ) -> Verdict:
     """Interpret the result of a call, a `Raised` included. Failures are logged, one of a kind a second for each topic.
 
@@ -104,6 +141,9 @@ def judge(
         batch: whether the listener takes lists.
         seldom: the logger, which limits repetitions.
         again: whether the log should say that failed messages come again.
+        in_order: whether a listener may return a Suspend, for the log.
+        listener: the listener.
+        told: the listeners whose mistakes are logged already; None to log every one.
     """
     if outcome is None or outcome is True or outcome is ConsumeResult.SUCCESS:
         return Verdict(len(messages))
@@ -113,7 +153,12 @@ def judge(
         return Verdict(outcome.done, outcome.delay_level)
     if batch and is_a(outcome, int) and not is_a(outcome, bool) and 0 <= outcome <= len(messages):
         return Verdict(outcome)
-    _complain(outcome, messages, seldom, _LISTS.format(len(messages)) if batch else _SINGLE, again=again)
+    if is_a(outcome, Raised):
+        _log_failure(outcome.error, messages, seldom, listener, again=again)
+        return Verdict(0)
+    advice = _advice(outcome, messages, batch=batch, in_order=in_order)
+    if told is None or told.is_first(listener):
+        _log_mistake(outcome, messages, advice, again=again)
     return Verdict(0)
 
 
@@ -135,10 +180,19 @@ class OrderVerdict(NamedTuple):
 _DELAYS = (1.0, 5.0, 10.0)
 """Seconds of the first delay levels, by the brokers' default; all others count as the longest pause of a queue."""
 _LONGEST_PAUSE = 30.0
+_NO_COMMITS = "only a consumer with auto_commit=False leaves that to its listeners"
 
 
 def judge_in_order(
-    outcome: object, messages: Sequence[MessageExt], *, batch: bool, auto_commit: bool, pause: float, seldom: Seldom
+    outcome: object,
+    messages: Sequence[MessageExt],
+    *,
+    batch: bool,
+    auto_commit: bool,
+    pause: float,
+    seldom: Seldom,
+    listener: object = None,
+    told: Told | None = None,
 ) -> OrderVerdict:
     """Interpret the result of a call in an orderly consumer. Failures are logged as in `judge`.
 
@@ -149,46 +203,59 @@ def judge_in_order(
         auto_commit: whether success commits.
         pause: seconds until failed messages come again, unless the result says otherwise.
         seldom: the logger, which limits repetitions.
+        listener: the listener.
+        told: the listeners whose mistakes are logged already; None to log every one.
     """
     if is_a(outcome, Suspend):
         return OrderVerdict(0, outcome.seconds)
     if outcome is ConsumeResult.COMMIT or outcome is ConsumeResult.ROLLBACK:
         commit = outcome is ConsumeResult.COMMIT
         if auto_commit:
-            _complain(outcome, messages, seldom, "only a consumer with auto_commit=False leaves that to its listeners")
+            if told is None or told.is_first(listener):
+                _log_mistake(outcome, messages, _NO_COMMITS, again=not commit)
             return OrderVerdict(len(messages)) if commit else OrderVerdict(0, pause)
         return OrderVerdict(len(messages), commit=True) if commit else OrderVerdict(0, pause, rollback=True)
-    done, level = judge(outcome, messages, batch=batch, seldom=seldom)
+    done, level = judge(outcome, messages, batch=batch, seldom=seldom, in_order=True, listener=listener, told=told)
     if level == BROKER_DECIDES or done == len(messages):
         return OrderVerdict(done, pause)
     return OrderVerdict(done, _DELAYS[level - 1] if 0 < level <= len(_DELAYS) else _LONGEST_PAUSE, dead=level < 0)
 
 
-def _complain(
-    outcome: object, messages: Sequence[MessageExt], seldom: Seldom, advice: str, *, again: bool = True
+def _log_failure(
+    error: BaseException, messages: Sequence[MessageExt], seldom: Seldom, listener: object, *, again: bool
 ) -> None:
-    topic = messages[0].topic
-    what = f"{messages[0]!r}" + (f" and {len(messages) - 1} more" if len(messages) > 1 else "")
-    if is_a(outcome, Raised):
-        cause = topic, type(outcome.error)
-        later = f"; the {'message' if len(messages) == 1 else 'messages'} will be retried" if again else ""
-        seldom.warning(cause, "the listener raised an exception for %s%s", what, later, exc_info=outcome.error)
-        return
+    later = f"; the {'message' if len(messages) == 1 else 'messages'} will be retried" if again else ""
+    is_async = callable(listener) and is_async_listener(listener)
+    if is_async and is_a(error, RuntimeError) and _NO_LOOP in error_text(error):
+        later += _ON_TRIO
+    cause = messages[0].topic, type(error)
+    seldom.warning(cause, "the listener raised an exception for %s%s", _what(messages), later, exc_info=error)
+
+
+def _advice(outcome: object, messages: Sequence[MessageExt], *, batch: bool, in_order: bool) -> str:
+    """What a listener should have returned."""
     if is_a(outcome, RetryLater):
-        advice = (
-            f"`done` is a number of messages in its list, here at most {len(messages)}; without lists, leave it out"
-        )
+        return f"`done` is a number of messages in its list, here at most {len(messages)}; without lists, leave it out"
     if is_a(outcome, CoroutineType):
         with suppress(Exception):  # a coroutine that has started may raise anything
             outcome.close()
-        advice = "a listener that has to be awaited must be an `async def` function itself"
-    seldom.error(
-        (topic, type(outcome)),
-        "the listener returned %s for %s, which has no meaning here: %s",
+        return "a listener that has to be awaited must be an `async def` function itself"
+    single = _SINGLE.format(_LATER_IN_ORDER if in_order else _LATER)
+    return single + _LISTS.format(len(messages)) if batch else single
+
+
+def _log_mistake(outcome: object, messages: Sequence[MessageExt], advice: str, *, again: bool) -> None:
+    logger.error(
+        "the listener returned %s for %s, which has no meaning here: %s. %s (This is logged once for each listener.)",
         shown(outcome),
-        what,
+        _what(messages),
         advice,
+        "It is tried again." if again else "It is not tried again.",
     )
+
+
+def _what(messages: Sequence[MessageExt]) -> str:
+    return f"{messages[0]!r}" + (f" and {len(messages) - 1} more" if len(messages) > 1 else "")
 
 
 def is_ctrl_c(error: BaseException) -> bool:

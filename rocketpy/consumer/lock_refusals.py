@@ -15,6 +15,7 @@ import trio
 from rocketpy.consumer.lock_holders import LockHolders
 from rocketpy.errors import QueueLockedError
 from rocketpy.logs import get_logger, quote
+from rocketpy.reprs import Short
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -31,8 +32,8 @@ TOLD_AFTER = 5.0
 _MOST_SAID = 5
 
 
-@attrs.frozen(kw_only=True)
-class LockStatus:
+@attrs.frozen(kw_only=True, repr=False)
+class LockStatus(Short):
     """The lock on one queue that an orderly consumer has, or wants."""
 
     held: bool

@@ -36,10 +36,15 @@ class Held(NamedTuple):
     """A snapshot of what is held of a queue."""
 
     messages: int
+    """How many messages are held."""
     size: int
+    """Their stored bytes."""
     span: int
+    """The distance from the lowest to the highest offset held."""
     position: int
+    """The offset to pull next."""
     commit_offset: int
+    """The offset that may be committed."""
     lowest: int
     """The lowest offset held; `position` when nothing is."""
 
@@ -223,7 +228,14 @@ class ProcessQueue:
         lowest, highest = (min(offsets), max(offsets)) if offsets else (position, position)
         # Other fields may have changed by now: report no more than was true at the beginning.
         committed = min(position, max(self._committed, lowest))
-        return Held(len(offsets), self.size, highest - lowest, position, committed, lowest)
+        return Held(
+            messages=len(offsets),
+            size=self.size,
+            span=highest - lowest,
+            position=position,
+            commit_offset=committed,
+            lowest=lowest,
+        )
 
     def offsets(self) -> list[int]:
         """The offsets of all messages held, in no particular order. For any thread."""

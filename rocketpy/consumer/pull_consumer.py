@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Unpack, final
 
 import trio
 
@@ -18,7 +18,7 @@ from rocketpy.consumer.fetching import Fetching
 from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
 from rocketpy.consumer.pull import unwrapped
 from rocketpy.consumer.pull_figures import PullConsumerStatistics, PullMeter
-from rocketpy.consumer.subscription import Subscription, subscription_data
+from rocketpy.consumer.subscription import Subscription, subscription_data, warn_of_separator
 from rocketpy.consumer.user_calls import AsyncCaller, UserCalls, call_in_this_loop
 from rocketpy.errors import (
     BrokerError,
@@ -31,6 +31,7 @@ from rocketpy.errors import (
     ServiceCrashedError,
     TransportError,
 )
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.results import MessageModel, PullResult, PullStatus
 from rocketpy.services import open_services
 from rocketpy.wire.bodies.heartbeat import ConsumerData
@@ -42,14 +43,20 @@ from rocketpy.wire.sysflag import PullSysFlag
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
+    from datetime import timedelta
 
     from rocketpy.client.roles import Driven
+    from rocketpy.config.typed import PullConsumerSettings
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
 
 __all__ = ["PullConsumer"]
 
+logger = get_logger(__name__)
+
 _MOST_MESSAGES = 1024
+_SELDOM = 3600.0
+"""Seconds between two warnings about one filter."""
 _MOST_ACCEPTED = 256
 """Expressions that are remembered as accepted. Others are checked again, with one more request."""
 
@@ -81,19 +88,18 @@ class PullConsumer(Fetching):
         client: MQClientInstance | None = None,
         network: Network | None = None,
         async_caller: AsyncCaller = call_in_this_loop,
-        **fields: Any,
+        **fields: Unpack[PullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         self._made_with["async_caller"] = self._async_caller = async_caller
-        if group is not None:
-            fields["group"] = group
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
-        self.config = PullConsumerConfig.of(base, **fields)
+        self.config = PullConsumerConfig.of(base, group=group, **fields)
         super().__init__(f"pull consumer {self.config.group}", self.config, client, network)
         self._crash: ServiceCrashedError | None = None
         self._driven: DrivenPull | None = None
         self._meter: PullMeter | None = None
         self._calls: UserCalls | None = None
+        self._seldom = Seldom(logger, interval=_SELDOM)
         self._accepted: set[tuple[str, str | None]] = set()
         """Brokers with the expressions that they accept."""
         self._replicas: dict[MessageQueue, int] = {}
@@ -151,7 +157,7 @@ class PullConsumer(Fetching):
         max_messages: int = 32,
         tags: str | None = None,
         sql: str | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> PullResult:
         """Get the messages of a queue from an offset on, without waiting for any.
 
@@ -176,7 +182,7 @@ class PullConsumer(Fetching):
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         budget = self.config.consumer_pull_timeout if timeout is None else checked_seconds("timeout", timeout)
-        return await self._pull(queue, offset, max_messages, _subscription(queue, tags, sql), budget, hold=None)
+        return await self._pull(queue, offset, max_messages, self._wanted(queue, tags, sql), budget, hold=None)
 
     async def pull_block_if_not_found(
         self,
@@ -205,7 +211,7 @@ class PullConsumer(Fetching):
             RocketMQError: the broker cannot be reached, does not answer, or refuses.
         """
         config = self.config
-        wanted = _subscription(queue, tags, sql)
+        wanted = self._wanted(queue, tags, sql)
         budget = config.consumer_timeout_when_suspend
         return await self._pull(queue, offset, max_messages, wanted, budget, hold=config.broker_suspend_max_time)
 
@@ -324,6 +330,10 @@ class PullConsumer(Fetching):
 
         The broker is asked first where the queue ends, for an offset behind that would keep the group from messages.
 
+        Args:
+            queue: a queue of a topic.
+            offset: the offset of the next message to consume.
+
         Raises:
             ConfigError: an argument cannot be used.
             OffsetOutOfRangeError: the queue does not reach that far.
@@ -345,6 +355,9 @@ class PullConsumer(Fetching):
         """The committed offset of a queue, as its broker has it; None when nothing was ever committed.
 
         A broker of 4.x answers 0 for a group without an offset if the queue still has its first message.
+
+        Args:
+            queue: a queue of a topic.
 
         Raises:
             ConfigError: this is not a queue.
@@ -379,6 +392,11 @@ class PullConsumer(Fetching):
     def driven(self) -> Driven | None:
         """The object that carries out requests of brokers; None while the consumer is not open."""
         return self._driven
+
+    def _wanted(self, queue: MessageQueue, tags: str | None, sql: str | None) -> Subscription:
+        wanted = _subscription(queue, tags, sql)
+        warn_of_separator(queue.topic, tags, self._seldom)
+        return wanted
 
     def client_closing(self) -> None:
         """A shared client closes before the consumer does: remember a crash of it."""

@@ -10,6 +10,7 @@ import attrs
 
 from rocketpy.consumer.rates import BrokerPulls, ConsumerRates, TopicRates
 from rocketpy.errors import RocketMQError
+from rocketpy.reprs import Short
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["PullConsumerStatistics", "PullMeter"]
 
 
-@attrs.frozen(kw_only=True)
-class PullConsumerStatistics:
+@attrs.frozen(kw_only=True, repr=False)
+class PullConsumerStatistics(Short):
     """What a pull consumer has done since it started."""
 
     pulls: int

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Unpack, final
 
 import trio
 
@@ -37,8 +37,10 @@ from rocketpy.wire.enums import ConsumeType
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
+    from datetime import timedelta
 
     from rocketpy.client.roles import Driven
+    from rocketpy.config.typed import PushConsumerSettings
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
 
@@ -76,14 +78,12 @@ class PushConsumer(Sharing[RunningConsumer]):
         plain_runner: RunnerMaker = runner_for_plain_listeners,
         async_runner: RunnerMaker = TaskRunner,
         async_caller: AsyncCaller = call_in_this_loop,
-        **fields: Any,
+        **fields: Unpack[PushConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         self._made_with |= {"plain_runner": plain_runner, "async_runner": async_runner, "async_caller": async_caller}
-        if group is not None:
-            fields["group"] = group
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
-        self.config = PushConsumerConfig.of(base, **fields)
+        self.config = PushConsumerConfig.of(base, group=group, **fields)
         super().__init__(self.config, client, network)
         self._runners = (plain_runner, async_runner)
         self._async_caller = async_caller
@@ -220,6 +220,9 @@ class PushConsumer(Sharing[RunningConsumer]):
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming a topic.
 
+        Args:
+            topic: its name.
+
         Raises:
             ConfigError: the topic is not subscribed.
         """
@@ -233,6 +236,9 @@ class PushConsumer(Sharing[RunningConsumer]):
         Messages that were already pulled are still consumed. Queues that this consumer gets later are paused as well.
         Other members of the group do not take over.
 
+        Args:
+            what: topics and queues; everything if there are none.
+
         Raises:
             ConfigError: this is neither a subscribed topic nor queues.
         """
@@ -240,6 +246,9 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     def resume(self, what: Pausable = None) -> None:
         """Get messages again; of everything if called without an argument. For any thread.
+
+        Args:
+            what: topics and queues; everything if there are none.
 
         Raises:
             ConfigError: this is neither a subscribed topic nor queues.
@@ -276,7 +285,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         running = self._check_running()
         running.in_loop(partial(running.consume.set_most, most))
 
-    async def commit(self, timeout: float | None = None) -> None:
+    async def commit(self, timeout: float | timedelta | None = None) -> None:
         """Commit what is consumed so far in all queues of this consumer, and wait until the brokers confirm it.
 
         You rarely need it: the consumer commits every `persist_consumer_offset_interval`, when queues go, and on
@@ -286,6 +295,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             timeout: seconds to wait; `request_timeout` when None.
 
         Raises:
+            ConfigError: the timeout cannot be used.
             RequestTimeoutError: some of it is not committed; the log says why, and the next commit repeats it.
             ConfigError: the caller is `write` of its own `offset_store`.
             ClientClosedError: the consumer is not open.
@@ -297,7 +307,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             self._check_usable()
         running = self._check_running()
         self._lifecycle.check_loop()
-        limit = self.client.config.request_timeout if timeout is None else timeout
+        limit = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
         left = await running.commit(running.assignment.committable(), deadline=trio.current_time() + limit)
         if left:
             raise RequestTimeoutError(
@@ -306,7 +316,7 @@ class PushConsumer(Sharing[RunningConsumer]):
                 timeout=limit,
             )
 
-    async def lag(self, timeout: float | None = None) -> dict[MessageQueue, int]:
+    async def lag(self, timeout: float | timedelta | None = None) -> dict[MessageQueue, int]:
         """For each queue of this consumer, how many of its messages are not consumed yet, unwanted ones included.
 
         Queues of the retry topic are among them, as in `status().queues`.

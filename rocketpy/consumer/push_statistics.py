@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
 from rocketpy.consumer.rates import BrokerPulls, TopicRates
 from rocketpy.histogram import Latency
+from rocketpy.reprs import Short
 
 if TYPE_CHECKING:
     from rocketpy.consumer.running import RunningConsumer
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["PushConsumerStatistics", "statistics"]
 
 
-@attrs.frozen(kw_only=True)
-class PushConsumerStatistics:
+@attrs.frozen(kw_only=True, repr=False)
+class PushConsumerStatistics(Short):
     """What a push consumer has done since it started."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("consumed", "failed", "held", "timed_out", "consumed_per_second")
 
     rebalances: int
     pulls: int

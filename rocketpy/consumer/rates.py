@@ -13,6 +13,7 @@ import attrs
 
 from rocketpy.histogram import Histogram, Latency, latency_of
 from rocketpy.rates import Rate
+from rocketpy.reprs import Short
 from rocketpy.wire.bodies.running import ConsumeStatus
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ MOST_TOPICS = 1024
 """How many topics are remembered, and how many brokers; the oldest is forgotten first."""
 
 
-@attrs.frozen(kw_only=True)
-class TopicRates:
+@attrs.frozen(kw_only=True, repr=False)
+class TopicRates(Short):
     """Recent figures for one topic of a consumer, over the last minute unless they say otherwise.
 
     In a lite pull consumer, messages that polls hand out count as consumed; failures and listener times stay 0.
@@ -62,8 +63,8 @@ class TopicRates:
         )
 
 
-@attrs.frozen(kw_only=True)
-class BrokerPulls:
+@attrs.frozen(kw_only=True, repr=False)
+class BrokerPulls(Short):
     """What a consumer has from one broker."""
 
     queues: int = 0

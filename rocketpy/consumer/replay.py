@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.sharing import check_shared
@@ -15,6 +15,7 @@ from rocketpy.message import MessageExt
 from rocketpy.wire.names import DLQ_PREFIX, RETRY_PREFIX, check_group
 
 if TYPE_CHECKING:
+    from rocketpy.config.typed import ClientSettings
     from rocketpy.remoting.network import Network
 
 __all__ = ["Wanted", "check_replay", "check_settings", "replay_dead_letters"]
@@ -31,7 +32,7 @@ async def replay_dead_letters(
     dry_run: bool = False,
     client: MQClientInstance | None = None,
     network: Network | None = None,
-    **fields: Any,
+    **fields: Unpack[ClientSettings],
 ) -> DeadLetterReplay:
     """Send the dead letters of a group to the topics that they came from, where all subscribers get them again.
 

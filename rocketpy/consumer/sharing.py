@@ -16,6 +16,7 @@ from rocketpy.errors import ConfigError, RequestTimeoutError, ServiceCrashedErro
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from datetime import timedelta
 
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config.sharing import SharingConfig
@@ -102,8 +103,11 @@ class Sharing(Opening, Generic[R]):
         running = self._shown
         return () if running is None or self._lifecycle.state is State.CLOSED else running.assignment.queues()
 
-    async def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def wait_assigned(self, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. With more members than queues that may never happen.
+
+        Args:
+            timeout: seconds to wait; None waits without end.
 
         Raises:
             ConfigError: an argument cannot be used.

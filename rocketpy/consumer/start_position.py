@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rocketpy.client.api import offset as offset_api
 from rocketpy.errors import BrokerUnreachableError, ConfigError
+from rocketpy.moments import checked_moment
 from rocketpy.results import ConsumeFromWhere
 from rocketpy.seams import wall_ms
 from rocketpy.wire.names import is_retry_topic
@@ -37,8 +38,8 @@ class StartSettings(Protocol):
         ...
 
     @property
-    def consume_timestamp(self) -> str | None:
-        """The time as yyyyMMddHHmmss, in local time; None for half an hour before the start."""
+    def consume_timestamp(self) -> str | int | datetime | None:
+        """The time, as an aware datetime, in ms since 1970 or as local yyyyMMddHHmmss; None for half an hour ago."""
         ...
 
 
@@ -97,16 +98,18 @@ class StartPosition:
         return address
 
 
-def timestamp_ms(text: str | None) -> int:
-    """Convert a local time yyyyMMddHHmmss to ms since 1970; None means half an hour ago.
+def timestamp_ms(value: str | int | datetime | None) -> int:
+    """Convert an aware datetime, ms since 1970 or a local yyyyMMddHHmmss to ms since 1970; None means half an hour ago.
 
     Raises:
-        ConfigError: the text is not such a time.
+        ConfigError: it is no such time.
     """
-    if text is None:
+    if value is None:
         return wall_ms() - int(_HALF_AN_HOUR.total_seconds() * 1000)
+    if not isinstance(value, str):
+        return checked_moment("consume_timestamp", value)
     try:
-        moment = datetime.strptime(text, _FORMAT).astimezone()
+        moment = datetime.strptime(value, _FORMAT).astimezone()
     except (ValueError, OverflowError) as exc:  # the calendar's first and last days do not exist in some time zones
-        raise ConfigError(f"consume_timestamp must look like 20240131235959 (yyyyMMddHHmmss), not {text!r}") from exc
+        raise ConfigError(f"consume_timestamp must look like 20240131235959 (yyyyMMddHHmmss), not {value!r}") from exc
     return int(moment.timestamp() * 1000)

@@ -6,13 +6,14 @@ Java's nearest counterpart is ConsumerRunningInfo, see `running_info`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
 from rocketpy.consumer.lock_refusals import LockStatus
 from rocketpy.errors import MessageDecodeError, RocketMQError, ServiceCrashedError
 from rocketpy.message import MessageQueue
+from rocketpy.reprs import Short
 
 if TYPE_CHECKING:
     from rocketpy.consumer.pull import QueuePuller
@@ -23,9 +24,11 @@ HELD_AFTER = 1.0
 """Seconds after which a pull that was not answered is held by its broker."""
 
 
-@attrs.frozen(kw_only=True)
-class QueueStatus:
+@attrs.frozen(kw_only=True, repr=False)
+class QueueStatus(Short):
     """The state of one queue that a consumer has."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("error", "paused")
 
     held_messages: int
     """Messages pulled and not done yet."""
@@ -48,9 +51,11 @@ class QueueStatus:
     """Why the last pull failed, None when it did not, or when the broker holds the next one."""
 
 
-@attrs.frozen(kw_only=True)
-class PushConsumerStatus:
+@attrs.frozen(kw_only=True, repr=False)
+class PushConsumerStatus(Short):
     """The state of a push consumer."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("group", "state", "crash", "errors", "balanced", "topics", "queues")
 
     state: str
     client_id: str

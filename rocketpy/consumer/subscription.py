@@ -8,20 +8,28 @@ The retry topic of the group is subscribed from the beginning. Plays the part of
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
 from rocketpy.errors import ConfigError
+from rocketpy.logs import get_logger
 from rocketpy.message import MessageExt, PropertyName
 from rocketpy.seams import wall_ms
 from rocketpy.wire.bodies import subscription as wire
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.names import check_topic, retry_topic
 
-__all__ = ["Listener", "Subscription", "Subscriptions", "subscription_data"]
+if TYPE_CHECKING:
+    from rocketpy.logs import Seldom
+
+__all__ = ["Listener", "Subscription", "Subscriptions", "subscription_data", "warn_of_separator"]
+
+logger = get_logger(__name__)
 
 Listener: TypeAlias = Callable[[Any], Any]
 """A plain or async function of one message, or of a list if `consume_message_batch_max_size` is over 1."""
@@ -109,6 +117,7 @@ class Subscriptions:
         if tags is not None and sql is not None:
             raise ConfigError(f"subscribe {topic} by tags or by sql, not by both")
         data = subscription_data(topic, tags, sql)
+        warn_of_separator(topic, tags)
         self._by_topic[topic] = Subscription(data, self._wrap(listener), self._wrap_directly(listener))
         self._on_change()
 
@@ -183,6 +192,22 @@ def _check_listener(topic: str, listener: object) -> None:
             f"the listener of {topic} must be a function of one argument, the message (or the list of messages): "
             f"{listener!r:.100}: {exc}"
         ) from exc
+
+
+_OTHER_SEPARATOR = re.compile(r",|(?<!\|)\|(?!\|)")
+
+
+def warn_of_separator(topic: str, tags: object, seldom: Seldom | None = None) -> None:
+    """Warn if tags are probably meant to be several and are one, because another separator than ``||`` joins them.
+
+    Args:
+        topic: the topic.
+        tags: its tags.
+        seldom: limits the warnings of a caller that filters often.
+    """
+    if isinstance(tags, str) and _OTHER_SEPARATOR.search(tags):
+        log = logger.warning if seldom is None else partial(seldom.warning, (topic, tags))
+        log("the filter of %s has tags %r: the separator of tags is ||, as in 'created || paid'", topic, tags)
 
 
 def subscription_data(topic: str, tags: object, sql: object) -> SubscriptionData:

@@ -70,9 +70,10 @@ class SendAttempt:
         self.queue = queue
 
     def __repr__(self) -> str:
-        """One line for a log."""
+        """One line, with the beginning of the error."""
         where = self.broker_name if self.queue is None else f"queue {self.queue[2]} of {self.broker_name}"
-        return f"<{where} at {self.address} after {self.elapsed * 1000:.0f} ms: {self.error}>"
+        text = f"<SendAttempt at {where}, {self.address}, after {self.elapsed * 1000:.0f} ms: {self.error}"
+        return f"{text}>" if len(text) < 110 else f"{text[:106]}...>"  # as all reprs, see `rocketpy.reprs`
 
 
 def unsent(error: ErrorType) -> ErrorType:

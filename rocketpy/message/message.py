@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rocketpy.errors import ConfigError
 from rocketpy.message.property_names import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
 from rocketpy.message.values import NO_VALUE, Valued
+from rocketpy.reprs import cut
 from rocketpy.seams import wall_ms
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Message(Valued):
 
     Args:
         topic: The topic.
-        body: The payload, at least one byte.
+        body: The payload, at least one byte. A str is encoded as UTF-8.
         value: Instead of a body, a value that the serializer of the producer encodes when the message is sent. Changes
             to the value before that are sent too.
         tags: One tag, for filtering by consumers.
@@ -67,7 +68,7 @@ class Message(Valued):
     def __init__(
         self,
         topic: str,
-        body: bytes = b"",
+        body: bytes | str = b"",
         *,
         value: Any = NO_VALUE,
         tags: str | None = None,
@@ -99,7 +100,7 @@ class Message(Valued):
         """Return the body; empty if there is a value, which is stored."""
         if value is NO_VALUE:
             return _checked_body(body)
-        if body != b"":
+        if isinstance(body, str) or body != b"":
             raise ConfigError("the message has both a body and a value: give only one of them")
         self._value = value
         return b""
@@ -108,7 +109,7 @@ class Message(Valued):
         """Short form for logs: never the body."""
         details = "".join(f" {name}={value!r}" for name, value in (("tags", self.tags), ("keys", self.keys)) if value)
         size = f"{len(self.body)} bytes" if self.body or not self.has_value else "a value"
-        return f"<Message to {self.topic}, {size}{details}>"
+        return cut(f"<Message to {self.topic}, {size}{details}>")
 
 
 def _checked_topic(topic: object) -> str:
@@ -119,17 +120,25 @@ def _checked_topic(topic: object) -> str:
 
 def _checked_body(body: object) -> bytes:
     if isinstance(body, str):
-        raise ConfigError(
-            "the body is a str: encode it (text.encode()), or give it as value=, which a serializer turns into bytes"
-        )
+        body = _encoded(body)
     if not isinstance(body, bytes | bytearray | memoryview):
         raise ConfigError(
-            f"the body is of type {type(body).__name__}: give bytes, or give it as value=, which the serializer of the "
-            "producer turns into bytes"
+            f"the body is of type {type(body).__name__}: give bytes or a str, or give it as value=, which the "
+            "serializer of the producer turns into bytes"
         )
     if not len(body):
         raise ConfigError("the body is empty: RocketMQ refuses messages without a body")
     return bytes(body)
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as exc:
+        raise ConfigError(
+            f"the body has a lone surrogate at {exc.start}, {text[exc.start]!r}, which UTF-8 cannot express: encode it "
+            "yourself, as it was decoded, or leave it out"
+        ) from exc
 
 
 def _checked_flag(wait_store_ok: object) -> str:
@@ -228,12 +237,16 @@ def _delay_ms(delay: object) -> int:
 def _deliver_ms(deliver_at: object) -> int:
     from datetime import datetime
 
+    from rocketpy.moments import SECONDS_BELOW
+
     if isinstance(deliver_at, datetime):
         if deliver_at.tzinfo is None:
             raise ConfigError("deliver_at has no time zone: give an aware datetime, or milliseconds since 1970")
         moment = round(deliver_at.timestamp() * 1000)
     elif isinstance(deliver_at, bool) or not isinstance(deliver_at, int) or deliver_at < 0:
         raise ConfigError(f"deliver_at is {deliver_at!r}: give an aware datetime, or milliseconds since 1970")
+    elif 0 < deliver_at < SECONDS_BELOW:
+        raise ConfigError(f"deliver_at is {deliver_at}, and these look like seconds: give milliseconds since 1970")
     else:
         moment = deliver_at
     if moment > _LONG:

@@ -46,7 +46,7 @@ def reply_topic(cluster: str) -> str:
 
 def create_reply_message(
     request: MessageExt,
-    body: bytes = b"",
+    body: bytes | str = b"",
     *,
     value: Any = NO_VALUE,
     tags: str | None = None,
@@ -57,7 +57,7 @@ def create_reply_message(
 
     Args:
         request: The message that was consumed.
-        body: The payload, at least one byte.
+        body: The payload, at least one byte. A str is encoded as UTF-8.
         value: Instead of a body, a value that the serializer of the producer encodes.
         tags: One tag.
         keys: Business keys.

@@ -20,6 +20,7 @@ from rocketpy.client.transactions import answer_of, end_command
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.producer.local_half import judged, raised
+from rocketpy.reprs import Short
 from rocketpy.services import in_service, is_from_outside
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ CallChecker: TypeAlias = "Callable[[Checker, MessageExt], Awaitable[object]]"
 """Calls a checker where the user's code runs on this surface; raises what the checker raises."""
 
 
-@attrs.frozen
-class ChecksStatistics:
+@attrs.frozen(repr=False)
+class ChecksStatistics(Short):
     """Counts of checks since the producer was opened."""
 
     waiting: int

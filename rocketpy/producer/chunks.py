@@ -47,7 +47,7 @@ def chunks(messages: Iterable[Message], bounds: Bounds) -> Iterator[list[Message
     for message in messages:
         try:
             this = len(message.body)
-        except (AttributeError, TypeError):  # it is no message, which whoever encodes it says
+        except (AttributeError, TypeError):  # not a message: encoding it says so
             this = 0
         if not this:
             message = bounds.filled(message)

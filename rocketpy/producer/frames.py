@@ -17,7 +17,7 @@ from rocketpy.client.outgoing import Outgoing
 from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.wire.names import is_retry_topic
 
-__all__ = ["Former", "Frame", "is_sound"]
+__all__ = ["FrameBuilder", "MessageFrame", "is_sound"]
 
 _WAIT: Final = PropertyName.WAIT
 _ALONE: Final = frozenset(
@@ -41,7 +41,7 @@ _MAX_OPEN: Final = 4096
 
 
 @attrs.define(eq=False)
-class Frame:
+class MessageFrame:
     """Messages that are sent together."""
 
     messages: Sequence[Message]
@@ -58,14 +58,14 @@ class Frame:
         """The number of messages."""
         return len(self.messages)
 
-    def halves(self) -> tuple[Frame, Frame]:
+    def halves(self) -> tuple[MessageFrame, MessageFrame]:
         """Return two frames with the halves of the messages."""
         middle = len(self.messages) // 2
         front, back = self.messages[:middle], self.messages[middle:]
         size = sum(map(_body_size, front))
         return (
-            Frame(front, self.positions[:middle], self.queue, size),
-            Frame(back, self.positions[middle:], self.queue, self.size - size),
+            MessageFrame(front, self.positions[:middle], self.queue, size),
+            MessageFrame(back, self.positions[middle:], self.queue, self.size - size),
         )
 
 
@@ -79,7 +79,7 @@ class _Open:
     size: int = 0
 
 
-class Former:
+class FrameBuilder:
     """Puts messages into frames.
 
     Args:
@@ -99,7 +99,7 @@ class Former:
         self._waiting = 0
         self._waiting_size = 0
 
-    def whole(self, messages: Sequence[Message], first: int) -> Frame | None:
+    def whole(self, messages: Sequence[Message], first: int) -> MessageFrame | None:
         """Return all messages as one frame if they are alike, fit, and have no special properties; otherwise None."""
         head = messages[0]
         if not is_sound(head) or is_retry_topic(head.topic):
@@ -115,9 +115,9 @@ class Former:
             size += len(message.body)
         if size > self.size:
             return None
-        return Frame(messages, range(first, first + len(messages)), None, size)
+        return MessageFrame(messages, range(first, first + len(messages)), None, size)
 
-    def add(self, message: Any, position: int, queue: MessageQueue | None) -> Sequence[Frame]:
+    def add(self, message: Any, position: int, queue: MessageQueue | None) -> Sequence[MessageFrame]:
         """Put a message into its frame. Returns the frames that can be sent now, in order.
 
         Args:
@@ -133,7 +133,7 @@ class Former:
         size = len(body) if type(body) is bytes else 0
         key = queue or (message.topic, wait)
         found = self._open.get(key)
-        before: Sequence[Frame] = ()
+        before: Sequence[MessageFrame] = ()
         if found is None or found.wait != wait or found.size + size > self.size:
             if is_retry_topic(message.topic):
                 return self._alone(message, position, queue)
@@ -148,32 +148,32 @@ class Former:
             return [*before, *self._closed(key)]
         return before
 
-    def _alone(self, message: Any, position: int, queue: MessageQueue | None) -> Sequence[Frame]:
+    def _alone(self, message: Any, position: int, queue: MessageQueue | None) -> Sequence[MessageFrame]:
         """Return the frame of a message that is sent alone, after the open frame of its queue."""
         before = [self._close(queue)] if queue in self._open else []
-        return [*before, Frame([message], [position], queue, _body_size(message))]
+        return [*before, MessageFrame([message], [position], queue, _body_size(message))]
 
     def _is_too_much(self) -> bool:
         return self._waiting >= _MAX_OPEN or self._waiting_size > self._open_size
 
-    def _closed(self, key: _Key) -> Iterator[Frame]:
+    def _closed(self, key: _Key) -> Iterator[MessageFrame]:
         """Close this frame if it is full, and the oldest frames as long as too much waits."""
         if len(self._open[key].messages) >= self._count:
             yield self._close(key)
         while self._is_too_much():
             yield self._close(next(iter(self._open)))
 
-    def rest(self) -> Iterator[Frame]:
+    def rest(self) -> Iterator[MessageFrame]:
         """Close and return the frames that are not full."""
         for key in list(self._open):
             yield self._close(key)
 
-    def _close(self, key: _Key) -> Frame:
+    def _close(self, key: _Key) -> MessageFrame:
         found = self._open.pop(key)
         self._waiting -= len(found.messages)
         self._waiting_size -= found.size
         queue = key if isinstance(key, MessageQueue) else None
-        return Frame(found.messages, found.positions, queue, found.size)
+        return MessageFrame(found.messages, found.positions, queue, found.size)
 
 
 def is_sound(message: object) -> TypeGuard[Message]:

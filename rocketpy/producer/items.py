@@ -75,16 +75,23 @@ class Entry(NamedTuple):
     """One message that lingers."""
 
     topic: str
+    """Its topic."""
     body: bytes
+    """Its body, as given."""
     flag: int
+    """The number that the sender gave it."""
     head: Head
+    """What it has besides its body."""
     outgoing: Outgoing | None
     """The message ready to be sent alone, if it is large enough to be compressed."""
     sink: Sink
+    """Takes the result, or the error."""
     queue: MessageQueue | None
     """The chosen queue; None for any queue, or that of its sharding key."""
     timeout: float
+    """How long the send may take, seconds."""
     tries: int
+    """How often it may be tried."""
     deadline: float
     """On the clock of the client."""
     waits: bool

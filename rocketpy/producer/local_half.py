@@ -1,7 +1,7 @@
 """Local transactions: how the user's executors and checkers are called, and which state their outcome means.
 
-Only this module turns what a function returns or raises into a state, and only LocalTransactionState.COMMIT means
-commit. Plays the part of TransactionListener.
+Only this module turns what a function returns or raises into a state, and only LocalTransactionState.COMMIT, or its
+name, means commit. Plays the part of TransactionListener.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from types import CoroutineType, FunctionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias
 
 import trio
 
@@ -46,7 +46,7 @@ __all__ = [
 
 P = ParamSpec("P")
 
-State: TypeAlias = LocalTransactionState
+State: TypeAlias = LocalTransactionState | Literal["commit", "rollback", "unknown", "COMMIT", "ROLLBACK", "UNKNOWN"]
 Executor: TypeAlias = "Callable[[Message, Any], State | Awaitable[State]]"
 """Runs the local transaction, given the message and the `arg` of the send."""
 Checker: TypeAlias = "Callable[[MessageExt], State | Awaitable[State]]"
@@ -54,7 +54,7 @@ Checker: TypeAlias = "Callable[[MessageExt], State | Awaitable[State]]"
 
 AsyncCaller: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...]], Awaitable[Any]]
 """Calls an async function of the user's in the loop for such code, given the function and its arguments."""
-_STATES = "return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN"
+_STATES = "return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN, or 'commit', 'rollback' or 'unknown'"
 _ARGUMENTS: Final = {"group", "executor", "config", "client", "network", "async_caller"}
 """Of a transaction producer, besides its settings and the checker."""
 EXECUTOR = "executor"
@@ -152,11 +152,14 @@ def judged(what: str, returned: object) -> Outcome:
     """The outcome if a function returned this object."""
     if isinstance(returned, LocalTransactionState):
         return Outcome(returned)
+    if isinstance(returned, str) and (state := LocalTransactionState.__members__.get(returned.upper())) is not None:
+        return Outcome(state)
     try:
         no_coroutine(returned)
     except NotAwaited as exc:
         return raised(what, exc)
-    return _mistaken(f"the {what} returned {type(returned).__name__}, which is not a LocalTransactionState", _STATES)
+    shown = repr(returned)[:100] if isinstance(returned, str) else type(returned).__name__
+    return _mistaken(f"the {what} returned {shown}, which is not a LocalTransactionState", _STATES)
 
 
 def raised(what: str, error: BaseException) -> Outcome:

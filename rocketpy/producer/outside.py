@@ -20,6 +20,7 @@ from rocketpy.producer.timeouts import checked_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
+    from datetime import timedelta
 
     import trio
 
@@ -128,7 +129,7 @@ class Outside:
         """
         self._lifecycle.check_open()
 
-    def seconds(self, timeout: Any) -> float:
+    def seconds(self, timeout: float | timedelta | None) -> float:
         """The timeout of a call in seconds, `send_timeout` for None, and no more than clocks and locks can express.
 
         Raises:
@@ -260,7 +261,7 @@ class Outside:
         *,
         choice: Choice | None = None,
         retries: int | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         in_order: bool = False,
     ) -> send_drivers.Cancel:
         """Start a send, and call `done` with its outcome.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
 import trio
 
@@ -24,17 +24,20 @@ from rocketpy.logs import get_logger
 from rocketpy.producer.choosing import choice_of
 from rocketpy.producer.closing import PATIENCE, say_waiting
 from rocketpy.producer.lingering import TaskSends
-from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure, call_now, send_all
 from rocketpy.producer.outside import Outside
 from rocketpy.producer.recalling import Recalling
 from rocketpy.producer.requesting import Requesting
+from rocketpy.producer.send_many import BATCH_SIZE, OnFailure, SendMany, call_now, send_all
 from rocketpy.producer.splitting import Splitting
 from rocketpy.producer.statistics import Observed
 from rocketpy.services import open_services
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.client.selection import QueueSelector
+    from rocketpy.config.typed import ProducerSettings
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.local_half import AsyncCaller
     from rocketpy.remoting.network import Network
@@ -72,14 +75,13 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         client: MQClientInstance | None = None,
         network: Network | None = None,
         async_caller: AsyncCaller | None = None,
-        **fields: Any,
+        **fields: Unpack[ProducerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         self._made_with["async_caller"] = self._async_caller = async_caller
-        if group is not None:
-            fields["group"] = group
         check_shared(client, network)
-        self.config = self._settings.of(config if config is not None or client is None else client.config, **fields)
+        base = config if config is not None or client is None else client.config
+        self.config = self._settings.of(base, group=group, **fields)
         self._owns_client = client is None
         self._network = network
         self.client = self._new_client() if client is None else client
@@ -150,7 +152,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
 
                     self._nursery.start_soon(Detector(self.client, self._core.fault, self.config).run)
                 self.client.register_producer(self.config.group, self)
-                stack.push_async_callback(self._say_goodbye)
+                stack.push_async_callback(self._unregister)
                 stack.push_async_exit(self._finish_sends)
                 if self.config.on_statistics is not None:
                     stack.push_async_callback(self._begin_reports(self._nursery))
@@ -200,7 +202,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
             self._core.close()
             self.client.requests.end(self)
 
-    async def _say_goodbye(self) -> None:
+    async def _unregister(self) -> None:
         with trio.move_on_after(self.config.close_timeout, shield=True):
             await self.client.unregister_producer(self.config.group)
 
@@ -221,7 +223,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send a message and wait until a broker has stored it.
 
@@ -277,6 +279,12 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
 
         The message is tried again only if nothing was written.
 
+        Args:
+            message: what to send.
+            queue: where it goes, a queue of the topic.
+            selector: chooses the queue, a function of the topic's queues, the message and `arg`.
+            arg: is passed to the selector.
+
         Raises:
             ConfigError: the message cannot be sent as it is.
             RouteNotFoundError, TransportError: the message could not be written.
@@ -288,9 +296,18 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         await send_oneway(self._core, outgoing, choice=choice, tries=tries, timeout=self.outside.seconds(None))
 
     async def send_batch(
-        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send several messages of one topic in one frame: all of them are stored, one after the other, or none.
+
+        Args:
+            messages: messages of one topic, without delay.
+            queue: where they go; None leaves it to the sharding key or to the producer.
+            timeout: seconds for the whole call, `send_timeout` when None.
 
         Returns:
             The result of the batch, with all ids, joined by commas, and the offset of the first message.
@@ -319,7 +336,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         messages: Iterable[Message] | AsyncIterable[Message],
         *,
         batch_size: int = BATCH_SIZE,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         on_failure: OnFailure | None = None,
     ) -> SendManyResult:
         """Send any number of messages in frames, several at a time, and wait until brokers have stored all of them.
@@ -349,7 +366,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
             ClientClosedError: the producer is not open.
         """
         self._lifecycle.check_here()
-        many = Many(self.outside, call_now, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
+        many = SendMany(self.outside, call_now, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
         return await send_all(many, messages)
 
     def _one_more(self) -> None:
@@ -369,8 +386,12 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
 
     # --- topics ---------------------------------------------------------------------------------------
 
-    async def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    async def queues(self, topic: str, *, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number.
+
+        Args:
+            topic: its name.
+            timeout: seconds for the whole call, `send_timeout` when None.
 
         Raises:
             RouteNotFoundError: there are none; the subclass says why.
@@ -381,7 +402,9 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         info = await self.client.routes.ensure(topic, timeout=self.outside.seconds(timeout))
         return info.queues
 
-    async def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
+    async def create_topic(
+        self, topic: str, *, queues: int | None = None, timeout: float | timedelta | None = None
+    ) -> None:
         """Create a topic on every registered broker, or change its queues.
 
         Fewer queues than before are fewer to send to: all that a broker has can still be read, and their messages are

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.lifecycle import Lifecycle
     from rocketpy.client.sending import SendCore
@@ -23,7 +25,7 @@ class Recalling:
     _core: SendCore
     _lifecycle: Lifecycle
 
-    async def recall(self, topic: str, handle: str | None, *, timeout: float | None = None) -> str:
+    async def recall(self, topic: str, handle: str | None, *, timeout: float | timedelta | None = None) -> str:
         """Recall a message that was sent with `delay` or `deliver_at` and is not due yet.
 
         Any producer may recall it. Brokers permit recalls only with `recallMessageEnable=true`. The broker does not

@@ -22,6 +22,8 @@ from rocketpy.producer.choosing import choice_of
 from rocketpy.wire.bodies.route import MASTER_ID
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.lifecycle import Lifecycle
     from rocketpy.client.outgoing import Preparer
@@ -66,7 +68,7 @@ class Requesting:
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> MessageExt:
         """Send a message and wait for the reply of the consumer that gets it.
 
@@ -95,7 +97,7 @@ class Requesting:
         choice = choice_of(message, queue, selector, arg)
         return await self.ask(asked, choice, self.config.retry_times_when_send_failed)
 
-    def prepare_request(self, message: Message, timeout: float | None) -> Asked:
+    def prepare_request(self, message: Message, timeout: float | timedelta | None) -> Asked:
         """Check and encode a request, from any thread; for `ask`.
 
         Raises:

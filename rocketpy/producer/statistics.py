@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["BrokerSends", "Observed", "ProducerStatistics", "SendFigures"]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class BrokerSends(SendFigures):
     """The statistics of the sends to one broker."""
 
@@ -33,10 +33,12 @@ class BrokerSends(SendFigures):
     """Requests of the client to the broker that wait for an answer, including those that are not sends."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class ProducerStatistics(SendFigures):
     """The statistics of a producer. Rates and latencies cover the last minute, counters the time since it was
     opened."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("sent", "failed", "retries", "in_flight", "sent_per_second")
 
     in_flight: int
     """Sends that have begun and not ended. With `linger`, a batch counts as one, except for sends from threads."""

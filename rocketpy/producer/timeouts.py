@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING
 
+from rocketpy.durations import ENDLESS, MOST_SECONDS, check_most, duration
 from rocketpy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 __all__ = ["checked_timeout"]
 
-_MOST: Final = 600
-"""Seconds: as many as the setting `send_timeout` may have."""
-_ENDLESS: Final = 1e9
-"""Seconds from which a timeout counts as endless, as `math.inf` and `threading.TIMEOUT_MAX` do: thirty years, which
-clocks and locks can express."""
 
-
-def checked_timeout(timeout: Any) -> float:
-    """Check a timeout in seconds, and return it; an endless one as a number that clocks and locks can express.
+def checked_timeout(timeout: float | timedelta) -> float:
+    """Check a timeout, and return it in seconds; an endless one as a number that clocks and locks can express.
 
     Raises:
-        ConfigError: it is no number of seconds, or so many that milliseconds are meant.
+        ConfigError: it is no duration, or so long that milliseconds are meant.
     """
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:  # NaN is not
-        raise ConfigError(f"timeout must be a positive number of seconds, not {timeout!r:.100}")
-    if timeout <= _MOST:
+    if type(timeout) is float and 0 < timeout <= MOST_SECONDS:
         return timeout
-    if timeout < _ENDLESS:
-        raise ConfigError(
-            f"timeout must be at most {_MOST} seconds, or math.inf to wait without end, not {timeout!r}; it counts in "
-            "seconds, not in milliseconds"
-        )
-    return _ENDLESS
+    seconds: object = duration(timeout)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:  # NaN is not
+        raise ConfigError(f"timeout must be seconds or a timedelta, more than 0, not {timeout!r:.100}")
+    check_most("timeout", seconds)
+    return min(ENDLESS, seconds)

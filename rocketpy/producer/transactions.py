@@ -6,7 +6,7 @@ Plays the part of TransactionMQProducer, and of sendMessageInTransaction in Defa
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack, final
 
 from rocketpy.client.sound import explaining
 from rocketpy.client.transactions import EndFrames, end_command, end_of, half_of
@@ -29,11 +29,14 @@ from rocketpy.producer.producer import Producer
 from rocketpy.results import SendStatus, TransactionSendResult
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.roles import TransactionQuestion
     from rocketpy.client.selection import QueueSelector
     from rocketpy.client.sending import RequestConnection
     from rocketpy.config import ProducerConfig
+    from rocketpy.config.typed import TransactionProducerSettings
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.producer.local_half import AsyncCaller, Checker, Executor, Outcome
@@ -79,8 +82,8 @@ class TransactionProducer(Producer):
     Args:
         group: name of the producer group, which all producers of one application share.
         checker: called with the half message, a `MessageExt`, when a broker checks its transaction; returns a
-            `LocalTransactionState`. If it raises, or returns anything else, the state is UNKNOWN. A plain function runs
-            in a thread, an async function in the loop of the producer.
+            `LocalTransactionState`, or its name, such as "commit". If it raises, or returns anything else, the state is
+            UNKNOWN. A plain function runs in a thread, an async function in the loop of the producer.
         executor: the default executor of `send_in_transaction`.
         config: the settings; `group` and `fields` override them.
         client: a client to share; without it, the producer makes one of its own.
@@ -106,9 +109,10 @@ class TransactionProducer(Producer):
         client: MQClientInstance | None = None,
         network: Network | None = None,
         async_caller: AsyncCaller | None = None,
-        **fields: Any,
+        **fields: Unpack[TransactionProducerSettings],
     ) -> None:
-        super().__init__(group, config=config, client=client, network=network, async_caller=async_caller, **fields)
+        settings: dict[str, Any] = {**fields}  # more than those of a producer
+        super().__init__(group, config=config, client=client, network=network, async_caller=async_caller, **settings)
         self._made_with |= {"checker": checker, "executor": executor}
         self.checker = checked_function("checker", checker, 1)
         self.executor = None if executor is None else checked_function(EXECUTOR, executor, 2)
@@ -179,7 +183,7 @@ class TransactionProducer(Producer):
         *,
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> TransactionSendResult:
         """Send a message that consumers get only if a local transaction commits.
 
@@ -193,8 +197,8 @@ class TransactionProducer(Producer):
         Args:
             message: the message, without `delay_level`, `delay` and `deliver_at`.
             executor: runs the local transaction: called with the message, whose `transaction_id` is set, and `arg`;
-                returns a `LocalTransactionState`. A plain function runs in a thread. The default is the executor of the
-                producer.
+                returns a `LocalTransactionState`, or its name. A plain function runs in a thread. The default is the
+                executor of the producer.
             arg: passed to the executor, and to the selector.
             queue: the queue, as in `send`.
             selector: chooses the queue, as in `send`.

@@ -1,9 +1,9 @@
 """Connection: many requests in flight over one stream, in both directions.
 
 Callers put whole frames into the output and park; one writer task sends what has gathered, one reader task cuts what
-comes and wakes whoever it is for. No caller ever touches the stream, so cancelling one forgets its opaque and nothing
-else; its late answer is counted and dropped. There is no cancel scope per call: deadlines lie in the in-flight table.
-Plays the part of NettyRemotingAbstract and of ChannelWrapper.
+comes and wakes the caller that it is for. No caller ever touches the stream, so cancelling one forgets its opaque and
+nothing else; its late answer is counted and dropped. There is no cancel scope per call: deadlines are in the in-flight
+table. Plays the part of NettyRemotingAbstract and of ChannelWrapper.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Connection(Outbound):
             self._close_callbacks.remove(callback)
 
     def close(self, error: RocketMQError | None = None) -> None:
-        """Close at once: whoever waits gets ConnectionLostError, what is buffered is lost. Plain; harmless twice."""
+        """Close at once: waiting callers get ConnectionLostError, buffered frames are lost. Plain; harmless twice."""
         if self.error is not None:
             return
         self.error = error or ConnectionLostError(

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.hooks import RequestHook
 
-__all__ = ["Dispatcher", "Processor"]
+__all__ = ["Processor", "RequestDispatcher"]
 
 Processor = Callable[["Connection", RemotingCommand], RemotingCommand | None]
 
 
-class Dispatcher:
+class RequestDispatcher:
     """A Handler that knows a processor for each request code."""
 
     LOOK_AFTER: ClassVar = 16

@@ -1,8 +1,8 @@
 """Hooks around requests: signing, namespaces, measuring.
 
-A hook sees typed commands. On the client it runs around every request that a connection encodes itself; whoever sends
-prebuilt frames asks `Connection.hooks` first. On a server the dispatcher runs it around each processor. Plays the part
-of RPCHook.
+A hook sees typed commands. On the client it runs around every request that a connection encodes itself; code that
+sends prebuilt frames asks `Connection.hooks` first. On a server the dispatcher runs it around each processor. Plays the
+part of RPCHook.
 """
 
 from __future__ import annotations

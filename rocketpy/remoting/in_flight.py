@@ -1,7 +1,7 @@
 """The in-flight table: requests of ours that wait for an answer, on one connection.
 
 A request has a slot from the moment it is written until exactly one thing ends it: its answer, its deadline, the
-cancellation of its caller, or the end of the connection. Whoever takes the slot out of the table completes it, so
+cancellation of its caller, or the end of the connection. The code that takes the slot out of the table completes it, so
 nothing is completed twice. Plays the part of ResponseFuture and of the responseTable, which Java has once per
 process; ours is per connection, so that no server answers for another.
 """
@@ -64,7 +64,7 @@ class Slot:
         try:
             self.done(result)
         except Exception:
-            # Whoever registered the function has a bug; the other requests on this connection are not to blame.
+            # The function has a bug; the other requests on this connection are not to blame.
             _logger.exception("the function that takes the answer to request %d failed", self.opaque)
 
 

@@ -36,7 +36,7 @@ class ConnectionLimits:
     pending_writes: int = 64 * _KIB
     """Bytes that wait for the peer to read; above, no further request of that peer is served."""
     max_pending_writes: int = 8 * _MIB
-    """Bytes that wait for the peer to read; whoever is above and is owed another answer is closed."""
+    """Bytes that wait for the peer to read; a connection above this that is due another answer is closed."""
     frames_per_turn: int = 64
     """Frames that one connection may have served before others get their turn."""
 

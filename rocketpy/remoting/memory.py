@@ -108,7 +108,7 @@ class MemoryListener(trio.abc.Listener[trio.abc.Stream]):
         await trio.lowlevel.checkpoint()
 
     def offer(self, stream: MemoryStream) -> None:
-        """Put a connection in front of whoever accepts. Raises trio.WouldBlock when too many wait already."""
+        """Queue a connection for the listener to accept. Raises trio.WouldBlock when too many wait already."""
         self._send.send_nowait(stream)
 
 
@@ -131,7 +131,7 @@ class MemoryNetwork:
     # --- the seam --------------------------------------------------------------------------------------
 
     async def open_stream(self, host: str, port: int) -> MemoryStream:
-        """Connect to whoever listens on the port."""
+        """Connect to the listener on the port."""
         await trio.lowlevel.checkpoint()
         address = format_address(host, port)
         while address in self._hung:

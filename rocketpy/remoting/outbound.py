@@ -82,7 +82,7 @@ class Outbound(ABC):
 
     @abstractmethod
     def close(self, error: RocketMQError | None = None) -> None:
-        """Close at once: whoever waits gets ConnectionLostError, what is buffered is lost. Plain; harmless twice."""
+        """Close at once: waiting callers get ConnectionLostError, buffered frames are lost. Plain; harmless twice."""
 
     def next_opaque(self) -> int:
         """The number for the next request; nothing else that waits on this connection has it."""

@@ -1,6 +1,6 @@
 """Connections by address: one to each peer, one dial at a time, closed when idle.
 
-Callers ask for an address and get a connection that is open; whoever finds one lost just asks again. After a failed
+Callers ask for an address and get a connection that is open; a caller that finds it lost asks again. After a failed
 dial the next one waits, longer with every failure up to three seconds, so that a server that is back is soon used, and
 no address is dialled more than twice in any second, so that a thousand clients do not storm a server that restarts.
 Plays the part of the channel table in NettyRemotingClient.
@@ -21,7 +21,7 @@ from rocketpy.errors import ClientClosedError, ConnectError, RequestTimeoutError
 from rocketpy.logs import counted, get_logger
 from rocketpy.remoting.backoff import FullJitter
 from rocketpy.remoting.connection import Connection
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits
 from rocketpy.remoting.request_meter import RequestMeter
 from rocketpy.remoting.timers import Timers
@@ -96,7 +96,7 @@ class ConnectionPool:
         on_open: Callable[[Connection], object] | None = None,
     ) -> None:
         self.network = network
-        self.handler = handler or Dispatcher({})
+        self.handler = handler or RequestDispatcher({})
         self.hooks = tuple(hooks)
         self.connect_timeout = connect_timeout
         self.serialize_type = serialize_type
@@ -172,7 +172,7 @@ class ConnectionPool:
             peer.connection.close()
 
     def retire(self, connection: Connection) -> None:
-        """Dial anew for whoever asks from now on: the peer has asked us to go away.
+        """Dial again for callers that ask from now on: the peer has asked us to go away.
 
         The old connection ends when what waits on it is answered. A peer that says so as its very first word counts as
         one that cannot be reached, so that the next dial waits.

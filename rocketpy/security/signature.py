@@ -2,8 +2,8 @@
 
 What is signed are the values (not the names) of all extension fields but the signature, in the order of their names
 and with nothing between them, and then the body. It proves who asks; it hides nothing. The request code is not covered
-and there is no time in it: whoever can read the connection can send a request again, or its fields under another code.
-Plays the part of AclUtils and AclSigner.
+and there is no time in it: anyone who can read the connection can send a request again, or its fields under another
+code. Plays the part of AclUtils and AclSigner.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def sign(content: bytes, secret_key: str) -> str:
 
 
 def verify(fields: Mapping[str, str], body: bytes, secret_key: str) -> bool:
-    """Whether a request bears the signature of the holder of a secret; takes as long for a wrong one as for a right."""
+    """Whether a request has the right signature for a secret; takes as long for a wrong one as for a right one."""
     expected = sign(content_of(fields, body), secret_key)
     return hmac.compare_digest(expected.encode(), fields.get(SIGNATURE, "").encode("utf-8", "replace"))
 

@@ -50,7 +50,7 @@ def content_type_of(by: Serializer) -> str:
     return found
 
 
-def own_serializers(value: Any) -> OwnSerializers:
+def own_serializers(value: Serializer | Iterable[Serializer]) -> OwnSerializers:
     """Serializers of the user's own, from one or an iterable of them.
 
     Raises:

@@ -5,7 +5,7 @@ made from what is installed here, Python modules only: msgpack, which is quicker
 It holds the client, not the broker.
 
 Modules lie in it compiled, for the version of Python that makes it, which Spark asks of its workers anyway. Sources
-would be compiled anew by every worker, since a zip keeps no cache; and beside the compiled they would double the
+would be compiled again by every worker, since a zip keeps no cache; and beside the compiled they would double the
 directory, which Python up to 3.12 reads again for every package in use whenever PySpark 3.5 begins a task.
 """
 
@@ -181,7 +181,7 @@ def _notices(distribution: str) -> Iterator[_Entry]:
 def _own_notices() -> Iterator[_Entry]:
     """Ours, from beside the package in a checkout, or from where an installer put them.
 
-    Not by the name of the distribution: on the public index another project bears it.
+    Not by the name of the distribution: on the public index another project has it.
     """
     beside = _folder("rocketpy").parent
     folders: Iterable[Path] = [beside, *sorted(beside.glob("rocketpy-*.dist-info/licenses"))]

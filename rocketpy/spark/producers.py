@@ -1,8 +1,8 @@
 """One blocking producer for each process and configuration, shared by all partitions that are written there.
 
-Made on first use, and forgotten by a child after a fork. Spark ends its Python workers without letting them say
-goodbye, and ends a worker that was idle for a minute: so a producer that nobody has used for half that time is closed,
-and the broker hears of it. Not here: anything of Spark's.
+Made on first use, and forgotten by a child after a fork. Spark ends its Python workers without letting them
+close anything, and ends a worker that was idle for a minute. So a producer that was not used for half that time is
+closed, and unregisters from the brokers. Not here: anything of Spark's.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Producers:
                 del self._entries[config]
             self._timer = None
             if self._entries:
-                # Whoever is in use now is asked again when its time could be over.
+                # A producer that is in use now is checked again when its time could be over.
                 oldest = min(now if entry.users else entry.unused_since for entry in self._entries.values())
                 self._wait(oldest + self._idle - now)
         _close(unused.values())

@@ -41,7 +41,7 @@ def _copied(columns: Mapping[str, Column] | None) -> dict[str, Column]:
 
 
 class BadRow(RocketMQError):
-    """A row that cannot become a message; whoever walks the rows knows its number.
+    """A row that cannot become a message; the code that walks the rows knows its number.
 
     Attributes:
         reason: What is wrong and what to do; never what the row holds.
@@ -57,7 +57,7 @@ class BadRow(RocketMQError):
         super().__init__(reason)
 
     def at(self, row: int, partition: int) -> RowError:
-        """The error for whoever started the job."""
+        """The error that the driver of the job shows."""
         return RowError(self.reason, row=row, partition=partition, keys=self.keys)
 
 
@@ -272,7 +272,7 @@ def _by_function(function: Callable[[Any], object]) -> Callable[[Any], Message |
         if message is None:
             return None
         if message is last:
-            # The frame of the last row fills still: filled in anew for this row, the message would go out twice.
+            # The frame of the last row may not be sent yet: changed for this row, the message would be sent twice.
             raise BadRow(
                 "to_message returned the Message of the row before again: make a new one for every row", skippable=False
             )

@@ -43,7 +43,7 @@ _OWN = (
     "batch_size",
     "job_id",
 )
-"""The settings of a sink that are none of its producers: whoever mistypes one shall be told of it."""
+"""The settings of a sink that are not settings of its producers: the error for a misspelled one suggests them."""
 
 
 def _check_names(settings: Mapping[str, Any]) -> None:

@@ -101,7 +101,7 @@ class Sink:
     def _app_id(self) -> str | None:
         """What stands for the application in provenance, looked up on the driver.
 
-        Each time anew: one session may follow another in a process, and the stages of both begin at 0.
+        It is looked up each time: one session may follow another in a process, and the stages of both begin at 0.
         """
         return (self._config.job_id or application_id()) if self._config.provenance else None
 

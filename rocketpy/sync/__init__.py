@@ -1,7 +1,7 @@
 """The blocking surface: the names of `rocketpy`, for code without an event loop.
 
-Everything runs on one background trio thread for the process; any thread may use any object. `send_soon` is what this
-surface has on top of the others.
+Connections and services run on one background trio thread for the process. All objects are thread-safe. Only this
+surface has `send_soon` and `request_soon`, which return futures.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ What does not wait for brokers does not wait for the background thread either: i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Unpack, final
 
 from rocketpy.client.homes import home_of
 from rocketpy.client.sharing import trio_client_of
@@ -18,7 +18,10 @@ from rocketpy.sync.listeners import OwnLoopRunner
 from rocketpy.sync.signals import Signals
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.config import PushConsumerConfig
+    from rocketpy.config.typed import PushConsumerSettings
     from rocketpy.consumer.pauses import Pausable
     from rocketpy.consumer.push_statistics import PushConsumerStatistics
     from rocketpy.consumer.status import PushConsumerStatus
@@ -44,7 +47,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         config: PushConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[PushConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         inner = TrioConsumer(
@@ -126,7 +129,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         self._check_process()
         self._inner.set_consume_thread_max(most)
 
-    def commit(self, timeout: float | None = None) -> None:
+    def commit(self, timeout: float | timedelta | None = None) -> None:
         """Commit what is consumed so far, and wait until the brokers confirm it. See `rocketpy.PushConsumer.commit`.
 
         Raises:
@@ -138,7 +141,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         self._inner.check_may_commit()
         self._portal.call(self._inner.commit, timeout)
 
-    def lag(self, timeout: float | None = None) -> dict[MessageQueue, int]:
+    def lag(self, timeout: float | timedelta | None = None) -> dict[MessageQueue, int]:
         """For each queue of this consumer, how many messages are not consumed yet. See `rocketpy.PushConsumer.lag`.
 
         Raises:
@@ -157,7 +160,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
         """The queues of the subscribed topics that this consumer has now."""
         return self._inner.assignment
 
-    def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    def wait_assigned(self, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. See `rocketpy.PushConsumer.wait_assigned`.
 
         Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from rocketpy.client.sharing import check_shared, trio_client_of
 from rocketpy.consumer.dead_letters import DeadLetters
@@ -11,6 +11,7 @@ from rocketpy.consumer.replay import check_replay, check_settings
 from rocketpy.sync.client import MQClientInstance
 
 if TYPE_CHECKING:
+    from rocketpy.config.typed import ClientSettings
     from rocketpy.consumer.dead_letters import DeadLetterReplay
     from rocketpy.consumer.replay import Wanted
     from rocketpy.remoting.network import Network
@@ -26,7 +27,7 @@ def replay_dead_letters(
     dry_run: bool = False,
     client: MQClientInstance | None = None,
     network: Network | None = None,
-    **fields: Any,
+    **fields: Unpack[ClientSettings],
 ) -> DeadLetterReplay:
     """Send the dead letters of a group to the topics that they came from. See `rocketpy.replay_dead_letters`."""
     check_replay(group, limit, wanted)

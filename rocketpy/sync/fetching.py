@@ -9,7 +9,7 @@ from rocketpy.consumer.fetching import Fetching as TrioFetching
 from rocketpy.sync.lifetime import Lifetime
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from rocketpy.message import MessageQueue
 
@@ -21,7 +21,7 @@ F = TypeVar("F", bound=TrioFetching)
 class Fetching(Lifetime[F]):
     """What lite pull and pull consumers have in common. The arguments are those of `Lifetime`."""
 
-    def fetch_message_queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    def fetch_message_queues(self, topic: str, *, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """The readable queues of a topic, sorted. May be called before the start.
 
         Raises:

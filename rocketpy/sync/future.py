@@ -18,11 +18,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from rocketpy.client.lifecycle import forks
+from rocketpy.durations import duration_or_none
 from rocketpy.errors import ClientClosedError
 from rocketpy.logs import get_logger
 from rocketpy.portal.waiting import LOOK, wait
+from rocketpy.reprs import cut
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.sync.unseen import Failure, Failures
 
 __all__ = ["Callbacks", "SendFuture", "Surroundings", "complete_all"]
@@ -189,6 +193,7 @@ class SendFuture(Future[T]):
 
     Args:
         surroundings: those of its producer.
+        topic: the topic of the message, to be shown.
     """
 
     # Class attributes as defaults: there may be very many futures, and few need their own values.
@@ -199,9 +204,18 @@ class SendFuture(Future[T]):
     _result: T | None = None
     _exception: BaseException | None = None
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: Surroundings, topic: str = "") -> None:
         # Future's own __init__ is not called, because it makes the attributes in `_WHEN_WANTED`.
         self._surroundings = surroundings
+        self._topic = topic
+
+    def __repr__(self) -> str:
+        """The topic, and the outcome as far as it is known."""
+        if not self.done():
+            return f"<SendFuture to {self._topic}: under way>"
+        error = self._exception
+        outcome = repr(self._result) if error is None else f"{type(error).__name__}: {error}"
+        return cut(f"<SendFuture to {self._topic}: {outcome}>")
 
     def __getattr__(self, name: str) -> Any:
         """Make a missing attribute; threads that ask for it at the same time get the same object."""
@@ -249,7 +263,7 @@ class SendFuture(Future[T]):
         """Return whether the message is still on its way."""
         return not self.done()
 
-    def result(self, timeout: float | None = None) -> T:
+    def result(self, timeout: float | timedelta | None = None) -> T:
         """Return the result of the send, or the reply, after waiting up to `timeout` seconds for it.
 
         Raises:
@@ -261,19 +275,21 @@ class SendFuture(Future[T]):
         if self._state is _FINISHED and self._exception is None:
             return self._result  # type: ignore[return-value]  # no lock: it costs as much as the rest
         self._check_process()
-        self._before_wait(timeout)
+        seconds = duration_or_none(timeout)
+        self._before_wait(seconds)
         self._look()
         try:
-            return super().result(self._wait(timeout))
+            return super().result(self._wait(seconds))
         finally:
             del self  # the traceback of an error refers to this frame: leave no cycle
 
-    def exception(self, timeout: float | None = None) -> BaseException | None:
+    def exception(self, timeout: float | timedelta | None = None) -> BaseException | None:
         """Return why it failed, or None if it did not. Waits as `result` does."""
         self._check_process()
-        self._before_wait(timeout)
+        seconds = duration_or_none(timeout)
+        self._before_wait(seconds)
         self._look()
-        return super().exception(self._wait(timeout))
+        return super().exception(self._wait(seconds))
 
     def _wait(self, timeout: float | None) -> float | None:
         """Wait in short turns, so that signals are noticed. Returns what is left of the timeout for the last turn."""

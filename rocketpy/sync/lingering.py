@@ -30,6 +30,7 @@ class _LingeringFuture(SendFuture[SendResult]):
     Args:
         surroundings: of its producer.
         gate: where it takes room.
+        topic: the topic of the message.
 
     Attributes:
         beginner: the ident of the thread that is handing the message over, 0 afterwards, as in `Soon`.
@@ -37,8 +38,8 @@ class _LingeringFuture(SendFuture[SendResult]):
 
     is_gone = False
 
-    def __init__(self, surroundings: Surroundings, gate: Gate) -> None:
-        self._surroundings = surroundings  # all that the base class's own __init__ does
+    def __init__(self, surroundings: Surroundings, gate: Gate, topic: str) -> None:
+        self._surroundings, self._topic = surroundings, topic  # all that the base class's own __init__ does
         self._gate = gate
         self.beginner = get_ident()
 
@@ -156,7 +157,7 @@ class ThreadSends:
         self, message: Message, head: Head, queue: MessageQueue | None, seconds: float, retries: int
     ) -> SendFuture[SendResult]:
         """Send a message; the future will hold the answer. Raises what `send` raises before it waits for the answer."""
-        outside, future = self._direct.outside, _LingeringFuture(self._surroundings, self._gate)
+        outside, future = self._direct.outside, _LingeringFuture(self._surroundings, self._gate, message.topic)
         deadline = outside.core.clock() + seconds
         entry = outside.items.entry(message, head, future, queue, seconds, 1 + retries, deadline, waits=False)
         try:

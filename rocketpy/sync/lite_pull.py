@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, final
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack, final
 
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
@@ -18,9 +18,10 @@ from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.fetching import Fetching
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from rocketpy.config import LitePullConsumerConfig
+    from rocketpy.config.typed import LitePullConsumerSettings
     from rocketpy.consumer.lite import LitePullConsumerStatistics, LitePullConsumerStatus
     from rocketpy.consumer.lite.cache import Part
     from rocketpy.consumer.queue_watch import QueuesFunction
@@ -50,7 +51,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         config: LitePullConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[LitePullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
@@ -124,7 +125,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     # --- messages -------------------------------------------------------------------------------------
 
-    def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
+    def poll(self, max_messages: int | None = None, *, timeout: float | timedelta | None = None) -> list[MessageExt]:
         """Return the next messages, as soon as there are any. See `rocketpy.LitePullConsumer.poll`.
 
         Raises:
@@ -196,7 +197,9 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     # --- commits --------------------------------------------------------------------------------------
 
-    def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
+    def commit(
+        self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | timedelta | None = None
+    ) -> None:
         """Commit, and wait until the brokers have confirmed it. See `rocketpy.LitePullConsumer.commit`.
 
         Raises:
@@ -324,7 +327,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """The queues that this consumer has now."""
         return self._inner.assignment
 
-    def wait_assigned(self, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    def wait_assigned(self, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """Wait until this consumer has at least one queue. See `rocketpy.LitePullConsumer.wait_assigned`.
 
         Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakMethod
 
 from rocketpy.client.lifecycle import forks
@@ -13,7 +13,7 @@ from rocketpy.errors import TooManyRequestsError
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks
-from rocketpy.producer.many import BATCH_SIZE, Many, OnFailure
+from rocketpy.producer.send_many import BATCH_SIZE, OnFailure, SendMany
 from rocketpy.sync.asking import AskedSoon
 from rocketpy.sync.at_exit import collected, forget, forget_if_idle, remember
 from rocketpy.sync.calls import call_in_own_loop
@@ -28,11 +28,13 @@ from rocketpy.sync.unseen import Failures
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from datetime import timedelta
 
     from rocketpy.client.outgoing import Outgoing
     from rocketpy.client.publish_info import TopicPublishInfo
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig
+    from rocketpy.config.typed import ProducerSettings
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.portal import Opened, Portal
     from rocketpy.producer.outside import Terms
@@ -57,7 +59,7 @@ class Producer(Lifetime[TrioProducer]):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[ProducerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
@@ -139,7 +141,7 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send a message and wait until a broker has stored it. See `rocketpy.Producer.send`.
 
@@ -168,7 +170,7 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> Future[SendResult]:
         """Send a message without waiting for the answer, and return a future for its result.
 
@@ -177,6 +179,13 @@ class Producer(Lifetime[TrioProducer]):
         `retry_times_when_send_async_failed` times. Messages with one sharding key are sent one at a time, in the order
         of the calls. Done-callbacks run one at a time in a thread of their own, and may send. Closing the producer
         waits for the messages in flight. So does the end of the process, for at most `exit_timeout` seconds.
+
+        Args:
+            message: what to send.
+            queue: where it goes, a queue of the topic.
+            selector: chooses the queue, a function of the topic's queues, the message and `arg`.
+            arg: is passed to the selector.
+            timeout: seconds for room, all tries and the answer, `send_timeout` when None.
 
         Raises:
             ConfigError: the message cannot be sent as it is.
@@ -200,7 +209,7 @@ class Producer(Lifetime[TrioProducer]):
             terms = direct.outside.terms(outgoing, None, seconds, config.retry_times_when_send_async_failed)
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_async_failed)
-        future: SendFuture[SendResult] = SendFuture(self._surroundings)
+        future: SendFuture[SendResult] = SendFuture(self._surroundings, outgoing.topic)
         soon = Soon(direct, self._gate, outgoing, terms, future)
         try:
             if not self._gate.enter(soon, len(outgoing.body), wait=False):
@@ -226,7 +235,7 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> MessageExt:
         """Send a message and wait for the reply of the consumer that gets it. See `rocketpy.Producer.request`.
 
@@ -245,13 +254,20 @@ class Producer(Lifetime[TrioProducer]):
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         arg: Any = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> Future[MessageExt]:
         """Send a message without waiting for the reply, and return a future for it.
 
         Otherwise this is like `request`, and like `send_soon`: errors in the message are raised at once; this waits
         while too many requests are in flight (with the same bounds as sends, but counted apart); done-callbacks run in
         a thread of their own; and closing the producer waits for the replies.
+
+        Args:
+            message: the request.
+            queue: where it goes, a queue of the topic.
+            selector: chooses the queue, a function of the topic's queues, the message and `arg`.
+            arg: is passed to the selector.
+            timeout: seconds for the request and its reply, `send_timeout` when None.
 
         Raises:
             ConfigError: the message cannot be sent as it is.
@@ -262,7 +278,7 @@ class Producer(Lifetime[TrioProducer]):
         inner, retries = self._inner, self._inner.config.retry_times_when_send_async_failed
         asked = inner.prepare_request(message, timeout)
         choice = self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries).choice
-        future: SendFuture[MessageExt] = SendFuture(self._surroundings)
+        future: SendFuture[MessageExt] = SendFuture(self._surroundings, message.topic)
         soon, gate = AskedSoon(self._request_gate, future), self._request_gate
         try:
             if not gate.enter(soon, len(asked.outgoing.body), wait=False):
@@ -328,7 +344,11 @@ class Producer(Lifetime[TrioProducer]):
             self._portal.call(outside.send_oneway, outgoing, terms)
 
     def send_batch(
-        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | timedelta | None = None,
     ) -> SendResult:
         """Send several messages of one topic in one frame. See `rocketpy.Producer.send_batch`."""
         self._check_process()
@@ -348,7 +368,7 @@ class Producer(Lifetime[TrioProducer]):
         messages: Iterable[Message],
         *,
         batch_size: int = BATCH_SIZE,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
         on_failure: OnFailure | None = None,
     ) -> SendManyResult:
         """Send any number of messages in frames, and wait until all are stored. See `rocketpy.Producer.send_many`.
@@ -357,7 +377,7 @@ class Producer(Lifetime[TrioProducer]):
         """
         home = self._portal
         self._inner.outside.check_open()
-        many = Many(self._inner.outside, home.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
+        many = SendMany(self._inner.outside, home.post, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
         try:
             for part in chunks(messages, many):
                 for step in many.feed(part):
@@ -369,20 +389,20 @@ class Producer(Lifetime[TrioProducer]):
             raise
         return many.result()
 
-    def recall(self, topic: str, handle: str | None, *, timeout: float | None = None) -> str:
+    def recall(self, topic: str, handle: str | None, *, timeout: float | timedelta | None = None) -> str:
         """Recall a message that is not due yet. See `rocketpy.Producer.recall`."""
         return self._portal.call(self._inner.recall, topic, handle, timeout=timeout)
 
-    def queues(self, topic: str, *, timeout: float | None = None) -> tuple[MessageQueue, ...]:
+    def queues(self, topic: str, *, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written, by broker name and number."""
         return self._portal.call(self._inner.queues, topic, timeout=timeout)
 
-    def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | None = None) -> None:
+    def create_topic(self, topic: str, *, queues: int | None = None, timeout: float | timedelta | None = None) -> None:
         """Create a topic on every registered broker. See `rocketpy.Producer.create_topic`."""
         self._portal.call(self._inner.create_topic, topic, queues=queues, timeout=timeout)
 
 
-def _end(home: Portal, many: Many, error: BaseException) -> None:
+def _end(home: Portal, many: SendMany, error: BaseException) -> None:
     """Wait for the frames in flight to end; cancel them first if the error is KeyboardInterrupt."""
     if not isinstance(error, Exception):
         home.post(many.abort)

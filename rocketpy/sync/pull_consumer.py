@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Unpack, final
 
 from rocketpy.client.sharing import trio_client_of
 from rocketpy.consumer import PullConsumer as TrioConsumer
@@ -10,7 +10,10 @@ from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.fetching import Fetching
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.config import PullConsumerConfig
+    from rocketpy.config.typed import PullConsumerSettings
     from rocketpy.consumer.pull_figures import PullConsumerStatistics
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
@@ -34,7 +37,7 @@ class PullConsumer(Fetching[TrioConsumer]):
         config: PullConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[PullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
@@ -60,7 +63,7 @@ class PullConsumer(Fetching[TrioConsumer]):
         max_messages: int = 32,
         tags: str | None = None,
         sql: str | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> PullResult:
         """Get the messages of a queue from an offset on, without waiting for any. See `rocketpy.PullConsumer.pull`.
 

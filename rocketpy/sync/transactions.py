@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, Unpack, cast, final
 
 from rocketpy.errors import RocketMQError
 from rocketpy.producer import TransactionProducer as TrioProducer
@@ -12,8 +12,11 @@ from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.producer import Producer
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.client.selection import QueueSelector
     from rocketpy.config import ProducerConfig, TransactionProducerConfig
+    from rocketpy.config.typed import TransactionProducerSettings
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.producer.local_half import Checker, Executor
@@ -43,11 +46,10 @@ class TransactionProducer(Producer):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        **fields: Any,
+        **fields: Unpack[TransactionProducerSettings],
     ) -> None:
-        super().__init__(
-            group, config=config, client=client, network=network, checker=checker, executor=executor, **fields
-        )
+        more: dict[str, Any] = {"checker": checker, "executor": executor, **fields}  # for `_make_inner`
+        super().__init__(group, config=config, client=client, network=network, **more)
 
     def _make_inner(self, group: str | None, **arguments: Any) -> TrioProducer:
         return TrioProducer(group, async_caller=call_in_own_loop, **arguments)
@@ -78,7 +80,7 @@ class TransactionProducer(Producer):
         *,
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
-        timeout: float | None = None,
+        timeout: float | timedelta | None = None,
     ) -> TransactionSendResult:
         """Send a message that consumers get only if a local transaction commits.
 

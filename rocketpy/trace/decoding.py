@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 
 from rocketpy.errors import ConfigError, MessageDecodeError
+from rocketpy.reprs import Short
 from rocketpy.results import LocalTransactionState
 from rocketpy.trace.records import FIELD, RECORD, STATES, ContextCode, MessageType
 
@@ -20,8 +21,8 @@ _STATES: Final = {text: state for state, text in STATES.items()}
 _FLAGS: Final = {"true": True, "false": False}
 
 
-@attrs.frozen(kw_only=True)
-class TraceRecord:
+@attrs.frozen(kw_only=True, repr=False)
+class TraceRecord(Short):
     """One trace record. Fields that its kind does not have are None."""
 
     kind: str

@@ -62,13 +62,19 @@ class _Member(NamedTuple):
     """How one member travels."""
 
     attribute: str
+    """Its name in the class."""
     names: tuple[str, ...]
     """The name it is written under, then the others it is read under."""
     read: Reader
+    """Makes the value from what the JSON has."""
     write: Writer
+    """Makes what the JSON has from the value."""
     steps: Steps | None
+    """Reads a large value in steps; None if it is read at once."""
     required: bool
+    """Whether it has no default."""
     is_truth: bool
+    """Whether it is a plain `bool`."""
 
 
 # --- the declaration -----------------------------------------------------------------------------------
@@ -81,7 +87,7 @@ def member(
     name: str | None = None,
     also: tuple[str, ...] = (),
 ) -> Any:
-    """A member with a default that is made anew, or with another name than its attribute's."""
+    """A member with a default that is made for each object, or with another name than its attribute's."""
     return _Specified(default if factory is None else attrs.Factory(factory), name, also)
 
 
@@ -207,7 +213,15 @@ def _member(attribute: attrs.Attribute[Any], hint: Any) -> _Member:
     codec = _codec(hint)
     names = (name or camel_case(attribute.name), *also)
     required = attribute.default is attrs.NOTHING
-    return _Member(attribute.name, names, *codec, required, codec is SCALARS[bool])
+    return _Member(
+        attribute=attribute.name,
+        names=names,
+        read=codec.read,
+        write=codec.write,
+        steps=codec.steps,
+        required=required,
+        is_truth=codec is SCALARS[bool],
+    )
 
 
 def _read_body(cls: type[BodyType], value: Any) -> BodyType:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rocketpy.errors import ConfigError
 from rocketpy.seams import random_source, wall_ms
-from rocketpy.wire.hosts import pack_host, unpack_host
+from rocketpy.wire.hosts import unpack_host
 
 __all__ = [
     "OffsetMessageId",
@@ -22,7 +22,6 @@ __all__ = [
     "decode_offset_message_id",
     "decode_unique_id",
     "offset_message_id",
-    "offset_message_id_of",
     "uniq_id_counter",
     "uniq_id_ip",
     "uniq_id_offset_in_month",
@@ -225,8 +224,3 @@ def offset_of_message_id(text: str) -> int:
         ConfigError: this is no such id.
     """
     return int.from_bytes(_id_bytes(text, "an offset message id")[-8:], "big", signed=True)
-
-
-def offset_message_id_of(ip: str, port: int, offset: int) -> str:
-    """The offset id of a position, from an address in text."""
-    return offset_message_id(pack_host(ip, port), offset)

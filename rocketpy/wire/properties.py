@@ -22,7 +22,6 @@ __all__ = [
     "encode_properties",
     "find_property",
     "plain_pairs",
-    "put_property",
 ]
 
 MAX_PROPERTIES_SIZE = 32767
@@ -102,13 +101,6 @@ def _last_of(name: bytes) -> re.Pattern[bytes]:
 def _value_at(data: bytes, start: int) -> bytes:
     end = data.find(b"\x02", start)
     return data[start:] if end < 0 else data[start:end]
-
-
-def put_property(text: str, name: str, value: str) -> str:
-    """The text with one more pair at its end; a missing last separator is put in first."""
-    if text and not text.endswith(_PAIR_END):
-        text += _PAIR_END
-    return f"{text}{name}\x01{value}\x02"
 
 
 def delete_property(text: str, name: str) -> str:

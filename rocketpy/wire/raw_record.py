@@ -26,7 +26,7 @@ class RawRecord(NamedTuple):
     properties: bytes
 
     def encode(self) -> bytes:
-        """The record again; its size, magic number and CRC are worked out anew.
+        """The record again; its size, magic number and CRC are computed again.
 
         Raises:
             LocalProtocolError: a part does not fit the layout.

@@ -25,8 +25,6 @@ __all__ = [
     "Permission",
     "PullSysFlag",
     "TopicSysFlag",
-    "clear_compressed",
-    "transaction_type",
     "with_transaction_type",
 ]
 
@@ -47,19 +45,9 @@ COMPRESSION_TYPE_MASK: Final = 0x700
 COMPRESSION_TYPE_SHIFT: Final = 8
 
 
-def transaction_type(sys_flag: int) -> int:
-    """One of the TRANSACTION_ values."""
-    return sys_flag & TRANSACTION_MASK
-
-
 def with_transaction_type(sys_flag: int, kind: int) -> int:
     """The flag word with its transaction bits replaced by one of the TRANSACTION_ values."""
     return sys_flag & ~TRANSACTION_MASK | kind
-
-
-def clear_compressed(sys_flag: int) -> int:
-    """The flag word of a message whose body has been unpacked."""
-    return sys_flag & ~COMPRESSED
 
 
 # --- other flag words ----------------------------------------------------------------------------------

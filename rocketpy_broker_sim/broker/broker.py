@@ -13,16 +13,15 @@ import trio
 
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy_broker_sim.broker.delay import DelayStage
-from rocketpy_broker_sim.broker.hearing import FirstHearings
 from rocketpy_broker_sim.broker.identity import Identity
 from rocketpy_broker_sim.broker.lanes import Lanes
 from rocketpy_broker_sim.broker.processors.pull import pull_again, pull_message
-from rocketpy_broker_sim.broker.put_pipeline import Place, PutPipeline, Stage
-from rocketpy_broker_sim.broker.putting import StoreStage
+from rocketpy_broker_sim.broker.put_pipeline import PutPipeline, Stage, StageOrder
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.broker.send_checks import ChecksView, SendChecks
 from rocketpy_broker_sim.broker.statistics import BrokerStatistics
+from rocketpy_broker_sim.broker.store_stage import StoreStage
 from rocketpy_broker_sim.broker.subsystems.clients import Clients
 from rocketpy_broker_sim.broker.subsystems.counting import Counting
 from rocketpy_broker_sim.broker.subsystems.delays import Delays
@@ -37,6 +36,7 @@ from rocketpy_broker_sim.broker.subsystems.tables import Tables
 from rocketpy_broker_sim.broker.subsystems.timers import Timers
 from rocketpy_broker_sim.broker.subsystems.transactions import Transactions
 from rocketpy_broker_sim.broker.timer.stage import TimerStage
+from rocketpy_broker_sim.broker.topic_announcement import NewTopics
 from rocketpy_broker_sim.broker.transactions.half import HalfStage
 from rocketpy_broker_sim.broker.views import (
     BrokerAdminView,
@@ -155,7 +155,7 @@ class Broker:
         """Make the parts that have something to keep."""
         config, statistics = self.config, BrokerStatistics(trio.current_time)
         answers = self.memory.account(ANSWERS)
-        self.storing = storing = Storing(storage, config, statistics, self._hear, hooks, answers)
+        self.storing = storing = Storing(storage, config, statistics, self._announce, hooks, answers)
         self.tables = Tables(config, storage, storing.store, self.memory)
         self.timers = Timers(config, storage, storing, self.tables.topics)
         self.delays = Delays(config, storage, storing, self.tables.topics)
@@ -175,7 +175,7 @@ class Broker:
         behind = self._stages()
         asked = ChecksView(config, self.identity, topics, self.tables.groups, self.clients.locks)
         checks = SendChecks(asked, behind.values())
-        self.pipeline = PutPipeline({Place.CHECKS: checks, **behind})
+        self.pipeline = PutPipeline({StageOrder.CHECKS: checks, **behind})
         self._views = self._make_views(checks)
         self.lanes = Lanes(lanes_of(config), routes_of(self._views), default_route(), turn, self.slices, self.memory)
         self.port = Port(
@@ -190,57 +190,154 @@ class Broker:
         )
         self.naming = Naming(config, network, topics, name_servers, lambda: self.identity.address)
 
-    def _stages(self) -> dict[Place, Stage]:
+    def _stages(self) -> dict[StageOrder, Stage]:
         """The stages of the put pipeline behind the checks."""
         timer = TimerStage(self.config.store, self.timers.count_in, self.storing.queue_refusal)
         return {
-            Place.HALF_MESSAGE: HalfStage(self.storing.queue_refusal, timer.refusal),
-            Place.TIMER: timer,
-            Place.DELAY_LEVEL: DelayStage(self.delays.level_count, self.storing.queue_refusal),
-            Place.STORE: StoreStage(self.storing.place, self.config),
+            StageOrder.HALF_MESSAGE: HalfStage(self.storing.queue_refusal, timer.refusal),
+            StageOrder.TIMER: timer,
+            StageOrder.DELAY_LEVEL: DelayStage(self.delays.level_count, self.storing.queue_refusal),
+            StageOrder.STORE: StoreStage(self.storing.place, self.config),
         }
 
     def _make_views(self, checks: SendChecks) -> Views:
         """What each kind of request may reach."""
-        config, identity, statistics = self.config, self.identity, self.counting.statistics
-        store, turn, cleaning = self.storing.store, self.storing.turn, self.storing.cleaning
+        config, identity, turn, pipeline = self.config, self.identity, self.storing.turn, self.pipeline
+        store, reads, persistence = self.storing.store, self.storing.store.reads, self.saving.persistence
         topics, groups, offsets = self.tables.topics, self.tables.groups, self.tables.offsets
-        consumers, producers = self.clients.consumers, self.clients.producers
-        filters = self.filters.registry
-        pipeline, persistence, waiters = self.pipeline, self.saving.persistence, self.pulls.waiters
+        consumers = self.clients.consumers
         return Views(
-            send=SendView(identity, store, turn, pipeline, checks, self.storing.refusal, self.slices),
-            recall=RecallView(config, identity, topics, turn, pipeline),
-            timer=TimerView(self.timers.timers, self.timers.metrics, self.timers.is_on),
-            send_back=SendBackView(config, identity, store, topics, groups, turn, pipeline),
-            transactions=TransactionView(
-                config, identity, store, topics, turn, pipeline, self.transactions.ledger, self.storing.refusal
+            send=self._send_view(checks),
+            recall=RecallView(config=config, identity=identity, topics=topics, turn=turn, pipeline=pipeline),
+            timer=TimerView(timers=self.timers.timers, metrics=self.timers.metrics, is_on=self.timers.is_on),
+            send_back=self._send_back_view(),
+            transactions=self._transaction_view(),
+            reply=self._reply_view(checks),
+            pull=self._pull_view(),
+            query=QueryView(config=config, reads=reads, keys=store.keys),
+            queue_offset=QueueView(reads=reads),
+            client_manage=self._client_view(),
+            consumer_manage=PositionView(
+                config=config, reads=reads, topics=topics, groups=groups, offsets=offsets, consumers=consumers
             ),
-            reply=ReplyView(config, identity, turn, pipeline, checks, producers, self.replying.pushes),
-            pull=PullView(
-                config,
-                store,
-                topics,
-                groups,
-                offsets,
-                consumers,
-                statistics,
-                self.pulls.hold,
-                filters,
-                self._pull_later,
+            locks=LockView(locks=self.clients.locks),
+            reset_offset=self._reset_view(),
+            consume_stats=self._stats_view(),
+            client_calls=CallView(
+                config=config, reads=reads, topics=topics, groups=groups, consumers=consumers, calls=self.clients.calls
             ),
-            query=QueryView(config, store),
-            queue_offset=QueueView(store),
-            client_manage=ClientView(config, topics, groups, consumers, producers, FirstHearings(self._hear), filters),
-            consumer_manage=PositionView(config, store, topics, groups, offsets, consumers),
-            locks=LockView(self.clients.locks),
-            reset_offset=ResetView(config, store, topics, groups, offsets, consumers, waiters, persistence),
-            consume_stats=StatsView(config, identity, store, topics, groups, offsets, consumers, statistics.reads),
-            client_calls=CallView(config, store, topics, groups, consumers, self.clients.calls),
-            admin_topic=TopicAdminView(config, store, topics, offsets, turn, persistence),
-            admin_group=GroupAdminView(groups, offsets, persistence),
-            cleaning=CleaningView(store, topics, offsets, turn, persistence, cleaning),
-            admin_broker=BrokerAdminView(config, identity, topics, lambda: self.runtime_info()),
+            admin_topic=TopicAdminView(
+                config=config, store=store, topics=topics, offsets=offsets, turn=turn, persistence=persistence
+            ),
+            admin_group=GroupAdminView(groups=groups, offsets=offsets, persistence=persistence),
+            admin_cleaning=self._cleaning_view(),
+            admin_broker=BrokerAdminView(
+                config=config, identity=identity, topics=topics, runtime_info=lambda: self.runtime_info()
+            ),
+        )
+
+    def _send_view(self, checks: SendChecks) -> SendView:
+        return SendView(
+            identity=self.identity,
+            store=self.storing.store,
+            turn=self.storing.turn,
+            pipeline=self.pipeline,
+            checks=checks,
+            refusal=self.storing.refusal,
+            slices=self.slices,
+        )
+
+    def _send_back_view(self) -> SendBackView:
+        return SendBackView(
+            config=self.config,
+            identity=self.identity,
+            reads=self.storing.store.reads,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            turn=self.storing.turn,
+            pipeline=self.pipeline,
+        )
+
+    def _transaction_view(self) -> TransactionView:
+        return TransactionView(
+            config=self.config,
+            identity=self.identity,
+            store=self.storing.store,
+            topics=self.tables.topics,
+            turn=self.storing.turn,
+            pipeline=self.pipeline,
+            ledger=self.transactions.ledger,
+            refusal=self.storing.refusal,
+        )
+
+    def _reply_view(self, checks: SendChecks) -> ReplyView:
+        return ReplyView(
+            config=self.config,
+            identity=self.identity,
+            turn=self.storing.turn,
+            pipeline=self.pipeline,
+            checks=checks,
+            producers=self.clients.producers,
+            pushes=self.replying.pushes,
+        )
+
+    def _pull_view(self) -> PullView:
+        return PullView(
+            config=self.config,
+            reads=self.storing.store.reads,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            offsets=self.tables.offsets,
+            consumers=self.clients.consumers,
+            statistics=self.counting.statistics,
+            hold=self.pulls.hold,
+            filters=self.filters.registry,
+            resume=self._pull_later,
+        )
+
+    def _client_view(self) -> ClientView:
+        return ClientView(
+            config=self.config,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            consumers=self.clients.consumers,
+            producers=self.clients.producers,
+            new_topics=NewTopics(self._announce),
+            filters=self.filters.registry,
+        )
+
+    def _reset_view(self) -> ResetView:
+        return ResetView(
+            config=self.config,
+            reads=self.storing.store.reads,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            offsets=self.tables.offsets,
+            consumers=self.clients.consumers,
+            waiters=self.pulls.waiters,
+            persistence=self.saving.persistence,
+        )
+
+    def _stats_view(self) -> StatsView:
+        return StatsView(
+            config=self.config,
+            identity=self.identity,
+            reads=self.storing.store.reads,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            offsets=self.tables.offsets,
+            consumers=self.clients.consumers,
+            group_reads=self.counting.statistics.reads,
+        )
+
+    def _cleaning_view(self) -> CleaningView:
+        return CleaningView(
+            store=self.storing.store,
+            topics=self.tables.topics,
+            offsets=self.tables.offsets,
+            turn=self.storing.turn,
+            persistence=self.saving.persistence,
+            cleaning=self.storing.cleaning,
         )
 
     # --- what programs around a broker ask for most ----------------------------------------------------
@@ -286,8 +383,8 @@ class Broker:
 
     # --- what parts say to others that are made later --------------------------------------------------
 
-    def _hear(self, topic: str, done: Callable[[], object]) -> None:
-        self.naming.hear(topic, done)
+    def _announce(self, topic: str, done: Callable[[], object]) -> None:
+        self.naming.announce(topic, done)
 
     def _resume(self, connection: Connection, request: RemotingCommand) -> None:
         """A pull that was held goes on, in the lane of pulls."""

@@ -17,7 +17,7 @@ from rocketpy.wire.properties import plain_pairs
 from rocketpy.wire.record import body_crc, head_layout, read_head
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, with_transaction_type
 from rocketpy_broker_sim.broker.again import readable
-from rocketpy_broker_sim.broker.put_pipeline import Place
+from rocketpy_broker_sim.broker.put_pipeline import StageOrder
 from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
 from rocketpy_broker_sim.store.put_result import IncomingMessage, MessageRun, PutMessageStatus
 
@@ -52,22 +52,34 @@ class _Alike(NamedTuple):
     """What messages must have in common to be put together."""
 
     topic: str
+    """The topic for consumers."""
     flag: int
+    """The number that its sender gave it."""
     sys_flag: int
+    """Its flag word, as committed."""
     born_host: bytes
+    """The address of its sender, packed."""
     reconsume_times: int
+    """How often it was sent back."""
 
 
 class _Commit(NamedTuple):
     """A commit, and the message for its consumers."""
 
     request: LaidOutEnd
+    """What ends the transaction."""
     alike: _Alike
+    """What it has in common with others of its run."""
     key: Key
+    """Group and id of the transaction."""
     queue_id: int
+    """The queue for consumers."""
     body: bytes
+    """The body of the message, as stored."""
     properties: bytes
+    """Those of the half message, encoded."""
     born_timestamp: int
+    """When the message was made, ms since 1970."""
 
 
 class CommitRuns:
@@ -81,12 +93,12 @@ class CommitRuns:
     def __init__(self, broker: TransactionView, alone: Processor) -> None:
         self._broker = broker
         self._alone = alone
-        names = _ALONE | broker.pipeline.watched_behind(Place.HALF_MESSAGE)
+        names = _ALONE | broker.pipeline.watched_behind(StageOrder.HALF_MESSAGE)
         self._watched = {name.encode() for name in names}
 
     def take(self, connection: Connection, requests: Sequence[LaidOutEnd]) -> list[CommitReplies]:
         """Carry out usual ends, in order. The turn gets the replies to those that turn out to be unusual."""
-        records = self._broker.store.records_at(
+        records = self._broker.store.reads.records_at(
             TRANSACTION_HALF_TOPIC, HALF_QUEUE, [request.offset for request in requests]
         )
         replies: list[CommitReplies] = []

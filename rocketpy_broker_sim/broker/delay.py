@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.put_pipeline import Put
     from rocketpy_broker_sim.store.put_result import IncomingMessage
 
-__all__ = ["TIMER_PROPERTIES", "DelayStage", "delay_level", "level_of_queue", "put_aside", "queue_of_level", "target"]
+__all__ = [
+    "TIMER_PROPERTIES",
+    "DelayStage",
+    "delay_level",
+    "level_of_queue",
+    "queue_of_level",
+    "target",
+    "to_delay_topic",
+]
 
 TIMER_PROPERTIES = (PropertyName.TIMER_DELIVER_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELAY_MS)
 """How a client asks for a moment of its own; a delay level takes precedence over it."""
@@ -34,7 +42,7 @@ def delay_level(properties: dict[str, str]) -> int | None:
     return int(text)
 
 
-def put_aside(message: IncomingMessage, properties: dict[str, str], level: int, levels: int) -> None:
+def to_delay_topic(message: IncomingMessage, properties: dict[str, str], level: int, levels: int) -> None:
     """Turn a message into one that waits in the schedule topic.
 
     Args:
@@ -76,7 +84,7 @@ class DelayStage:
                 level = delay_level(put.properties)
                 if level is not None and level > 0:
                     put.refusal = self._refusal(put.message)
-                    put_aside(put.message, put.properties, level, self._levels)
+                    to_delay_topic(put.message, put.properties, level, self._levels)
 
 
 def queue_of_level(level: int) -> int:

@@ -13,7 +13,8 @@ from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking, ticks
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy_broker_sim.store.index.catch_up import IndexCatchUp
+    from rocketpy_broker_sim.store.index.key_index import KeyIndex
 
 __all__ = ["IndexCatchUpService"]
 
@@ -27,33 +28,38 @@ _logger = get_logger(__name__)
 
 
 class IndexCatchUpService:
-    """Catches up for one store."""
+    """Catches up for one store.
 
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
+    Args:
+        index: what lags behind.
+        catch_up: brings it on, and goes on with it when the disk refused it.
+    """
+
+    def __init__(self, index: KeyIndex, catch_up: IndexCatchUp) -> None:
+        self._index = index
+        self._catch_up = catch_up
 
     async def serve(self) -> None:
         """Catch up whenever the index is behind, until cancelled."""
-        await self._catch_up()
+        await self._take_steps()
         async for _ in ticks(TRY_AGAIN_EVERY):
-            if self._store.index.failed:
+            if self._index.failed:
                 await self._try_again()
-                await self._catch_up()
+                await self._take_steps()
 
-    async def _catch_up(self) -> None:
+    async def _take_steps(self) -> None:
         """Take steps until none is left."""
-        if not self._store.index.is_behind or self._store.index.failed:
+        if not self._index.is_behind or self._index.failed:
             return
         async for _ in ticks(PAUSE):
-            if not self._store.catch_up_index(STEP):
+            if not self._catch_up.step(STEP):
                 break
-        if not self._store.index.failed:
+        if not self._index.failed:
             _logger.info("the index has caught up with the log")
 
     async def _try_again(self) -> None:
-        index = self._store.index_catch_up
         try:
-            await run_blocking(index.write_again)
-            index.try_again()
+            await run_blocking(self._catch_up.write_again)
+            self._catch_up.try_again()
         except StoreError as exc:
             _logger.debug("%s", exc)  # a warning was logged when it was given up

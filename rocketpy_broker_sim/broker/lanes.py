@@ -19,13 +19,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-import attrs
 import trio
 
 from rocketpy.errors import ConnectionLostError
 from rocketpy.remoting.answers import answer_for_error
 from rocketpy.wire.codes import ResponseCode
-from rocketpy_broker_sim.broker.ranks import Ranks
+from rocketpy_broker_sim.broker.lane import RUNS_PER_THREAD, Job, Lane, LaneStatistics, Line
 from rocketpy_broker_sim.serving.memory import WAITING_REQUESTS, MemoryBudget, size_of
 from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Slices, is_sliced, kept_for
 
@@ -36,10 +35,8 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.serving.slices import SlicedProcessor, Steps
 
-__all__ = ["Lane", "LaneStatistics", "Lanes", "Route"]
+__all__ = ["Lanes", "Route"]
 
-RUNS_PER_THREAD = 64
-"""Requests that one "thread" of a lane stands for in a turn: what a connection hands over at once."""
 RUNS_PER_TURN = 256
 """Waiting requests, of all lanes together, that are run before the loop sees to its connections again."""
 SLICE = 8
@@ -57,111 +54,6 @@ class Route(NamedTuple):
 
     processor: Callable[[Connection, RemotingCommand], RemotingCommand | Steps | None]
     lane: str
-
-
-class _Job(NamedTuple):
-    processor: Processor
-    lane: Lane
-    connection: Connection
-    request: RemotingCommand
-    arrived: float
-    size: int
-    """What is kept of it, in bytes."""
-    is_due: bool = False
-    """Whether it had been parked: it is not refused any more."""
-
-
-class _Line:
-    """What a connection has waiting in the lanes of one order. It stands as a whole in the lane of its head.
-
-    Attributes:
-        key: The connection and the order.
-        is_busy: Whether a sliced processor works for it: it stands nowhere until that ends.
-        since: When it began to wait again; waiting for its own sliced work is not waiting for the lane.
-    """
-
-    __slots__ = ("is_busy", "jobs", "key", "since")
-
-    def __init__(self, key: tuple[Connection, str]) -> None:
-        self.key = key
-        self.jobs: deque[_Job] = deque()
-        self.is_busy = False
-        self.since = 0.0
-
-
-@attrs.frozen(kw_only=True)
-class LaneStatistics:
-    """How full a lane is, and what it has done since the start."""
-
-    waiting: int
-    capacity: int
-    """How many may wait."""
-    oldest: float
-    """Seconds that the first of those has waited."""
-    done: int
-    overloaded: int
-    """Refused because the lane was full."""
-    timed_out: int
-    """Refused because they had waited too long."""
-
-
-def _for_ever() -> float:
-    return 0.0
-
-
-@attrs.define(kw_only=True, eq=False)
-class Lane:
-    """One kind of business: its bounds and what waits in it."""
-
-    name: str
-    threads: int
-    capacity: int
-    max_age: Callable[[], float] = _for_ever
-    """Seconds that a request may wait, asked each time because it can be changed; 0 is for ever."""
-    order: str = ""
-    """Lanes of one order keep the order of a connection's requests among them; its own name when none is given."""
-    budget: int = 0
-    used: int = 0
-    queue: deque[_Line] = attrs.Factory(deque)
-    waiting: int = 0
-    """Requests, in the queue and in lines that stand still."""
-    ranks: Ranks[_Line] = attrs.Factory(Ranks)
-    """Lines by how many of those they have."""
-    done: int = 0
-    overloaded: int = 0
-    timed_out: int = 0
-
-    def __attrs_post_init__(self) -> None:
-        """The threads as requests a turn."""
-        self.budget = max(1, self.threads) * RUNS_PER_THREAD
-        self.order = self.order or self.name
-
-    @property
-    def is_free(self) -> bool:
-        """Whether a request may run now."""
-        return self.used < self.budget and not self.queue
-
-    def note_in(self, line: _Line) -> None:
-        """A request waits in a line."""
-        self.waiting += 1
-        self.ranks.add(line)
-
-    def note_out(self, line: _Line) -> None:
-        """A request of a line waits no more."""
-        self.waiting -= 1
-        self.ranks.remove(line)
-
-    def statistics(self) -> LaneStatistics:
-        """Counters of the lane."""
-        now = trio.current_time()
-        return LaneStatistics(
-            waiting=self.waiting,
-            capacity=self.capacity,
-            oldest=max((now - line.jobs[0].arrived for line in self.queue), default=0.0),
-            done=self.done,
-            overloaded=self.overloaded,
-            timed_out=self.timed_out,
-        )
 
 
 class Lanes:
@@ -200,10 +92,10 @@ class Lanes:
         self._default = self._bind(default)
         self._turn = turn
         self._spent = 0
-        self._lines: dict[tuple[Connection, str], _Line] = {}
+        self._lines: dict[tuple[Connection, str], Line] = {}
         self._standing = 0  # lines in the queues of lanes
         self._lot = trio.lowlevel.ParkingLot()
-        self._blocked: dict[Connection, list[_Line]] = {}
+        self._blocked: dict[Connection, list[Line]] = {}
 
     def _bind(self, route: Route) -> tuple[Processor, Lane]:
         lane = self._lanes[route.lane]
@@ -248,7 +140,7 @@ class Lanes:
             is_large = len(request.body) > LARGE
             processor, lane = routes.get(request.code, default)
             if not lane.is_free or (lines and (connection, lane.order) in lines):
-                self._enqueue(_Job(processor, lane, connection, request, arrived, size_of(request)))
+                self._enqueue(Job(processor, lane, connection, request, arrived, size_of(request)))
             elif 0 < lane.max_age() <= age:
                 self._refuse_old(lane, connection, request, age)
             else:
@@ -273,7 +165,7 @@ class Lanes:
             self._turn.run(processor, connection, request)
             self._spent += 1
         else:
-            job = _Job(processor, lane, connection, request, trio.current_time(), size_of(request), is_due=True)
+            job = Job(processor, lane, connection, request, trio.current_time(), size_of(request), is_due=True)
             self._line_up(job)
             self._kept.note(connection, job.size)
         self._wake()
@@ -282,7 +174,7 @@ class Lanes:
         if self._standing or self._spent >= _RENEW_AFTER:
             self._lot.unpark()
 
-    def _enqueue(self, job: _Job) -> None:
+    def _enqueue(self, job: Job) -> None:
         lane = job.lane
         if lane.waiting >= lane.capacity and not self._make_place(lane, job.connection):
             self._refuse_full(job)
@@ -311,10 +203,10 @@ class Lanes:
         self._kept.release(job.connection, job.size)
         return True
 
-    def _refuse_full(self, job: _Job) -> None:
+    def _refuse_full(self, job: Job) -> None:
         self._overloaded(job, f"{job.lane.waiting} requests wait in the {job.lane.name} lane")
 
-    def _overloaded(self, job: _Job, why: str) -> None:
+    def _overloaded(self, job: Job, why: str) -> None:
         job.lane.overloaded += 1
         answer = job.request.answer(ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]{why}, slow down for a while")
         self._turn.answer(job.connection, job.request, answer)
@@ -334,7 +226,7 @@ class Lanes:
     ) -> RemotingCommand | None:
         """Begin a sliced processor. Its answer when that ends at once; else its line stands still until it does."""
         answers: list[RemotingCommand | None] = []
-        line: _Line | None = None
+        line: Line | None = None
 
         def done(answer: RemotingCommand | None, error: Exception | None) -> None:
             if error is not None:
@@ -358,21 +250,21 @@ class Lanes:
 
     # --- requests that wait ----------------------------------------------------------------------------
 
-    def _line(self, connection: Connection, lane: Lane) -> _Line:
+    def _line(self, connection: Connection, lane: Lane) -> Line:
         key = connection, lane.order
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = _Line(key)
+            line = self._lines[key] = Line(key)
         return line
 
-    def _line_up(self, job: _Job) -> None:
+    def _line_up(self, job: Job) -> None:
         line = self._line(job.connection, job.lane)
         job.lane.note_in(line)
         line.jobs.append(job)
         if len(line.jobs) == 1 and not line.is_busy:
             self._move_on(line)
 
-    def _move_on(self, line: _Line) -> None:
+    def _move_on(self, line: Line) -> None:
         """Let a line stand where its head belongs; one in which nothing waits is gone."""
         if line.is_busy:
             return
@@ -443,7 +335,7 @@ class Lanes:
             self._turn.finish()
         return left
 
-    def _run_head(self, line: _Line, now: float, max_age: float) -> None:
+    def _run_head(self, line: Line, now: float, max_age: float) -> None:
         """Run or refuse the first request of a line that has just been taken out of its lane."""
         _, lane, connection, request, arrived, size, _ = job = line.jobs[0]
         age = now - max(arrived, line.since)
@@ -461,7 +353,7 @@ class Lanes:
             self._kept.release(connection, size)
         self._move_on(line)
 
-    async def _unblock(self, connection: Connection, lines: list[_Line]) -> None:
+    async def _unblock(self, connection: Connection, lines: list[Line]) -> None:
         """Put lines back at the front of their lanes once their peer has read what it was sent."""
         try:
             await connection.wait_writable()

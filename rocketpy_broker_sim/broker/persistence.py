@@ -89,7 +89,7 @@ class Persistence:
         """Write changes as they come, until cancelled."""
         while True:
             await self._woken.wait()
-            # Made anew here and nowhere else: this task must never wait for an event that another has put aside.
+            # Replaced here and nowhere else: this task must never wait for an event that another has put aside.
             self._woken = trio.Event()
             await self.save()
 

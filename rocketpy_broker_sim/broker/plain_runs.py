@@ -20,9 +20,9 @@ from rocketpy.wire.frame import FrameDecoder
 from rocketpy.wire.names import RETRY_PREFIX, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.properties import find_property
 from rocketpy.wire.serialize import decode_command
-from rocketpy_broker_sim.broker.putting import packed_address
 from rocketpy_broker_sim.broker.replies import without_body
 from rocketpy_broker_sim.broker.send_checks import CLIENT_FLAGS
+from rocketpy_broker_sim.broker.store_stage import packed_address
 from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
 from rocketpy_broker_sim.broker.transactions.half_texts import HalfTexts
 from rocketpy_broker_sim.store.put_result import IncomingMessage, MessageRun, PlacedRun, PutMessageStatus

@@ -24,11 +24,11 @@ from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy_broker_sim.broker.batch_items import RefusedBatch
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult
 
-__all__ = ["Place", "Put", "PutPipeline", "Sent", "Stage", "step"]
+__all__ = ["Put", "PutPipeline", "Sent", "Stage", "StageOrder", "step"]
 
 
-class Place(enum.IntEnum):
-    """Where a stage stands."""
+class StageOrder(enum.IntEnum):
+    """The stages, in the order in which a message passes them."""
 
     CHECKS = 1
     """May it be sent at all, and where to: topic, queue and properties; a retry that is one too many goes to the dead
@@ -127,29 +127,29 @@ class PutPipeline:
     """The stages of one broker.
 
     Args:
-        stages: each in its place.
+        stages: all of them, in any order.
 
     Attributes:
         watched: Names of all the properties that stages look at.
     """
 
-    def __init__(self, stages: Mapping[Place, Stage]) -> None:
-        self._stages = [(place, stages[place]) for place in sorted(stages)]
+    def __init__(self, stages: Mapping[StageOrder, Stage]) -> None:
+        self._stages = [(order, stages[order]) for order in sorted(stages)]
         self.watched = frozenset[str]().union(*(stage.watches for stage in stages.values()))
 
-    def watched_behind(self, behind: Place) -> frozenset[str]:
-        """Names of all the properties that stages behind a place look at."""
-        return frozenset[str]().union(*(stage.watches for place, stage in self._stages if place > behind))
+    def watched_behind(self, behind: StageOrder) -> frozenset[str]:
+        """Names of all the properties that the stages behind one look at."""
+        return frozenset[str]().union(*(stage.watches for order, stage in self._stages if order > behind))
 
-    def take(self, puts: Sequence[Put], *, behind: Place | None = None) -> None:
+    def take(self, puts: Sequence[Put], *, behind: StageOrder | None = None) -> None:
         """Lead a run through the stages; it counts once the turn has written it.
 
         Args:
             puts: the messages, in the order in which they are to be stored.
-            behind: begin behind this place.
+            behind: begin behind this stage.
         """
-        for place, stage in self._stages:
-            if behind is None or place > behind:
+        for order, stage in self._stages:
+            if behind is None or order > behind:
                 stage.take([put for put in puts if put.is_under_way])
 
 

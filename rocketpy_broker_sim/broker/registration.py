@@ -29,8 +29,8 @@ from rocketpy.wire.headers.route import (
     QueryDataVersionResponseHeader,
     UnRegisterBrokerRequestHeader,
 )
-from rocketpy_broker_sim.broker.hearing import Hearing, Hearings
 from rocketpy_broker_sim.broker.registration_pieces import RegistrationRequests, provisional
+from rocketpy_broker_sim.broker.topic_announcement import AnnouncementWait, AnnouncementWaits
 from rocketpy_broker_sim.serving.slices import in_slices
 
 if TYPE_CHECKING:
@@ -89,23 +89,23 @@ class _Link:
     """The same as names."""
     hurry: trio.Event = attrs.Factory(trio.Event)
     connection: Connection | None = None
-    waiting: list[Hearing] = attrs.Factory(list)
-    """Those who wait until it has heard of what changed."""
-    hearing: list[Hearing] = attrs.Factory(list)
-    """Those who wait until it has heard of what it is being told."""
+    waiting: list[AnnouncementWait] = attrs.Factory(list)
+    """Waits for what changed."""
+    waiting_for_answer: list[AnnouncementWait] = attrs.Factory(list)
+    """Waits for what it is being told."""
 
     def take_changes(self) -> frozenset[str]:
         """Begin to tell it what changed."""
         self.telling, self.changed = frozenset(self.changed), set()
-        self.hearing, self.waiting = self.hearing + self.waiting, []
+        self.waiting_for_answer, self.waiting = self.waiting_for_answer + self.waiting, []
         return self.telling
 
-    def told(self) -> None:
-        """It has heard, or could not be told: nobody waits for that any more."""
+    def end_telling(self) -> None:
+        """It has answered, or could not be told: nobody waits for that any more."""
         self.telling = frozenset()
-        hearing, self.hearing = self.hearing, []
-        for each in hearing:
-            each.told()
+        waits, self.waiting_for_answer = self.waiting_for_answer, []
+        for each in waits:
+            each.note_one()
 
 
 class Registration:
@@ -125,7 +125,7 @@ class Registration:
         self._config = config
         self._address = address
         self._requests = RegistrationRequests(config, address)
-        self._hearings = Hearings()
+        self._waits = AnnouncementWaits()
         self._topics = topics
         self._pool = pool
         self._links = [_Link(each) for each in name_servers]
@@ -153,20 +153,20 @@ class Registration:
             link.changed.intersection_update(known)
             link.everything = True
 
-    def heard(self, topic: str, done: Callable[[], object]) -> None:
-        """Call `done` once the name servers have heard of a topic that `topics_changed` has named.
+    def when_announced(self, topic: str, done: Callable[[], object]) -> None:
+        """Call `done` once the name servers know a topic that `topics_changed` has named.
 
         At once when there is none that has this broker and lacks the topic; after half a second in any case.
         """
-        waiting = [link.waiting for link in self._links if link.registered and topic in link.changed]
-        hearing = [link.hearing for link in self._links if link.registered and topic in link.telling - link.changed]
-        places = waiting + hearing
-        if not places:
+        links = [link for link in self._links if link.registered]
+        later = [link.waiting for link in links if topic in link.changed]
+        soon = [link.waiting_for_answer for link in links if topic in link.telling - link.changed]
+        if not later and not soon:
             done()
             return
-        made = self._hearings.add(len(places), done)
-        for place in places:
-            place.append(made)
+        wait = self._waits.add(len(later) + len(soon), done)
+        for waits in later + soon:
+            waits.append(wait)
 
     async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep it registered, until cancelled. Started once a name server has it, or none is left that might."""
@@ -174,7 +174,7 @@ class Registration:
         pending = {link.address for link in self._links}
         with self._scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._hearings.serve)
+                nursery.start_soon(self._waits.serve)
                 for link in self._links:
                     nursery.start_soon(self._keep, link, pending, ready)
                     if self._config.enable_slave_acting_master:
@@ -192,10 +192,10 @@ class Registration:
     def stop(self) -> None:
         """Stop registering, without a word."""
         self._scope.cancel()
-        self._hearings.end_all()
+        self._waits.end_all()
 
     async def unregister(self) -> None:
-        """Stop to register and say goodbye to every name server; the caller sets the deadline."""
+        """Stop registering, and unregister from every name server; the caller sets the deadline."""
         self.stop()
         async with trio.open_nursery() as nursery:
             for link in self._links:
@@ -242,7 +242,7 @@ class Registration:
             self._failed(link, exc)
             return False
         finally:
-            link.told()
+            link.end_telling()
         if not link.registered:
             logger.info("broker %s is registered with %s", self._config.broker_name, link.address)
         link.registered, link.warned = True, False
@@ -282,7 +282,7 @@ class Registration:
         link.version = None
         waiting, link.waiting = link.waiting, []
         for each in waiting:
-            each.told()
+            each.note_one()
         if not link.warned:
             link.warned = True
             logger.warning("cannot register with the name server %s, trying on: %s", link.address, error)
@@ -307,7 +307,7 @@ class Registration:
         for index, names in enumerate(pieces):
             piece = Piece(index=index, count=len(pieces))
             if index:
-                link.told()
+                link.end_telling()
                 await self._send_changes_between(connection, link)
             version = self._topics.data_version
             if not piece.is_last and not is_known:
@@ -317,7 +317,7 @@ class Registration:
     async def _send_changes_between(self, connection: Connection, link: _Link) -> None:
         if link.changed and link.registered:
             await self._send_changes(connection, link, link.take_changes())
-            link.told()
+            link.end_telling()
 
     async def _send_changes(self, connection: Connection, link: _Link, names: Iterable[str]) -> None:
         """Register these topics.

@@ -1,7 +1,7 @@
 """Answers that have not left yet, and what they wait for.
 
 A reply belongs to one request, or to a run of sends that were put together. Before it leaves its messages must be
-written, or the disk must have them; it may also wait until the name servers have heard of a topic.
+written, or the disk must have them; it may also wait until the name servers know a topic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Replies(Protocol):
         connection: Whose they are.
         position: Where the log must have come to before they may leave; NOTHING_PUT when they depend on no put.
         for_disk: Whether the disk must have the log up to there; else it must be written.
-        new_topic: The topic of which the name servers must have heard; None when they may leave without that.
+        new_topic: The topic that the name servers must know; None when they may leave without that.
     """
 
     connection: Connection

@@ -11,12 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from rocketpy.wire.codes import RequestCode, ResponseCode
-from rocketpy_broker_sim.broker.lanes import Lane, Route
+from rocketpy_broker_sim.broker.lane import Lane
+from rocketpy_broker_sim.broker.lanes import Route
 from rocketpy_broker_sim.broker.processors import (
     admin_broker,
+    admin_cleaning,
     admin_group,
     admin_topic,
-    cleaning,
     client_calls,
     client_manage,
     consume_stats,
@@ -121,9 +122,13 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     # the broker itself
     RequestCode.UPDATE_BROKER_CONFIG: _on(lambda v: v.admin_broker, admin_broker.update_config, "admin"),
     RequestCode.GET_BROKER_CONFIG: _on(lambda v: v.admin_broker, admin_broker.get_config, "admin"),
-    RequestCode.DELETE_EXPIRED_COMMITLOG: _on(lambda v: v.cleaning, cleaning.delete_expired_log_files, "admin"),
-    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: _on(lambda v: v.cleaning, cleaning.clean_expired_queues, "admin"),
-    RequestCode.CLEAN_UNUSED_TOPIC: _on(lambda v: v.cleaning, cleaning.clean_unused_topics, "admin"),
+    RequestCode.DELETE_EXPIRED_COMMITLOG: _on(
+        lambda v: v.admin_cleaning, admin_cleaning.delete_expired_log_files, "admin"
+    ),
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: _on(
+        lambda v: v.admin_cleaning, admin_cleaning.clean_expired_queues, "admin"
+    ),
+    RequestCode.CLEAN_UNUSED_TOPIC: _on(lambda v: v.admin_cleaning, admin_cleaning.clean_unused_topics, "admin"),
     RequestCode.GET_BROKER_RUNTIME_INFO: _on(lambda v: v.admin_broker, admin_broker.get_runtime_info, "admin"),
     RequestCode.GET_TIMER_CHECK_POINT: _on(lambda v: v.timer, timers.get_timer_checkpoint, "admin"),
     RequestCode.GET_TIMER_METRICS: _on(lambda v: v.timer, timers.get_timer_metrics, "admin"),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.broker.write_conditions import WriteConditions
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.store.message_reads import MessageReads
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.timer.store import TimerStore
 
@@ -105,7 +106,7 @@ def _duration(milliseconds: int) -> str:
 def measures_of_store(store: MessageStore, storage: Storage) -> dict[str, str]:
     """How far the log goes and is flushed, and how full the disk is."""
     return {
-        "commitLogMinOffset": str(store.log_start),
+        "commitLogMinOffset": str(store.reads.log_start),
         "commitLogMaxOffset": str(store.written_position),
         "commitLogDiskRatio": f"{storage.usage(commit_log.FOLDER):.2f}",
         "consumeQueueDiskRatio": f"{storage.usage(consume_queue.FOLDER):.2f}",
@@ -115,7 +116,7 @@ def measures_of_store(store: MessageStore, storage: Storage) -> dict[str, str]:
         **_buffers(store),
         "runningFlags": str(store.flags),
         **_capacity(storage),
-        "earliestMessageTimeStamp": str(_earliest(store)),
+        "earliestMessageTimeStamp": str(_earliest(store.reads)),
     }
 
 
@@ -178,10 +179,10 @@ def measures_of_messages(statistics: BrokerStatistics, size: int) -> dict[str, s
     }
 
 
-def _earliest(store: MessageStore) -> int:
+def _earliest(reads: MessageReads) -> int:
     """When the oldest message of all was stored, -1 when there is none."""
     try:
-        record = store.read(store.log_start)
+        record = reads.read(reads.log_start)
         return -1 if record is None else read_head(record).store_timestamp
     except (StoreError, MessageDecodeError):
         return -1
@@ -206,17 +207,17 @@ def measures_of_lanes(lanes: Lanes) -> dict[str, str]:
     return found
 
 
-def measures_of_delays(schedule: ScheduleService, store: MessageStore) -> dict[str, str]:
+def measures_of_delays(schedule: ScheduleService, reads: MessageReads) -> dict[str, str]:
     """How far each delay level has been delivered, and where it ends."""
     return {
-        f"scheduleMessageOffset_{level}": f"{offset},{store.max_offset(SCHEDULE_TOPIC, queue_of_level(level))}"
+        f"scheduleMessageOffset_{level}": f"{offset},{reads.max_offset(SCHEDULE_TOPIC, queue_of_level(level))}"
         for level, offset in schedule.progress().items()
     }
 
 
-def measures_of_transactions(ledger: Ledger, store: MessageStore) -> dict[str, str]:
+def measures_of_transactions(ledger: Ledger, reads: MessageReads) -> dict[str, str]:
     """Counts of open transactions, of ends since the start, and of checks; keys of ours."""
-    end = store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
+    end = reads.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
     return {
         "openTransactions": str(sum(ledger.metrics.counts().values())),
         "halfMessageOffset": f"{ledger.window.base},{end}",

@@ -22,11 +22,11 @@ from rocketpy.services import run_blocking, ticks
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy_broker_sim.broker.again import Again, may_go, put_again, readable
 from rocketpy_broker_sim.broker.delay import queue_of_level
-from rocketpy_broker_sim.broker.stored import stored_records
+from rocketpy_broker_sim.broker.stored_records import stored_records
 
 if TYPE_CHECKING:
     from rocketpy.message import RecordHead
-    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.broker.stored_records import StoredRecord
     from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
     from rocketpy_broker_sim.store.delay_levels import DelayLevels
     from rocketpy_broker_sim.store.message_store import MessageStore
@@ -69,10 +69,11 @@ class ScheduleService:
         queues_read: Callable[[str], int] = lambda topic: 0,
     ) -> None:
         self._store = store
+        self._reads = store.reads
         self._levels = levels
         self._offsets = offsets
         self._commit = commit
-        self._flush = flush or partial(run_blocking, store.flush_commit_log)
+        self._flush = flush or partial(run_blocking, store.flushing.commit_log.flush)
         self._queues_read = queues_read
         self._due = dict.fromkeys(range(1, levels.count + 1), 0.0)
         self._arrived = trio.Event()
@@ -91,7 +92,7 @@ class ScheduleService:
         self._offsets.load()
         for level in self._due:
             queue, offset = queue_of_level(level), self._offsets.get(level)
-            low, high = self._store.min_offset(SCHEDULE_TOPIC, queue), self._store.max_offset(SCHEDULE_TOPIC, queue)
+            low, high = self._reads.min_offset(SCHEDULE_TOPIC, queue), self._reads.max_offset(SCHEDULE_TOPIC, queue)
             fitting = min(max(offset, low), high)
             if fitting != offset:
                 log.warning("delay level %d: offset %d is not within %d and %d", level, offset, low, high)
@@ -180,7 +181,7 @@ class ScheduleService:
             return True
 
         offset = self._offsets.get(level)
-        found = self._store.get(SCHEDULE_TOPIC, queue_of_level(level), offset, BATCH, match=note)
+        found = self._reads.get(SCHEDULE_TOPIC, queue_of_level(level), offset, BATCH, match=note)
         if not found.count:
             # Behind the end, before the beginning (files were cleaned), or in a part of the log that is gone.
             if found.next_begin_offset != offset:

@@ -30,7 +30,7 @@ from rocketpy.wire.sysflag import COMPRESSED, COMPRESSION_TYPE_MASK, INNER_BATCH
 from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES, RefusedBatch, items_of
 from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level
 from rocketpy_broker_sim.broker.put_pipeline import step
-from rocketpy_broker_sim.broker.putting import packed_address
+from rocketpy_broker_sim.broker.store_stage import packed_address
 from rocketpy_broker_sim.broker.transactions.half import is_half
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 

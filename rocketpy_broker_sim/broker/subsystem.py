@@ -64,7 +64,7 @@ class Subsystem:
         """
 
     async def leave(self) -> None:
-        """Say goodbye to peers. Bounded in time whatever they do; services and the other parts still run."""
+        """Unregister from peers. Bounded in time whatever they do; services and the other parts still run."""
 
     async def close(self) -> None:
         """Bring to the disk what is left. No service runs any more and nobody asks anything."""

@@ -2,7 +2,7 @@
 
 Nothing here waits. Puts of all processors of a turn are gathered by the store and written by one commit; an answer that
 depends on a put goes out only after it. When the commit fails, those answers say so instead; the others are not
-touched. What an answer waits for beyond that, the gate (`durability`) sees to. Then consumers hear of what arrived.
+touched. What an answer waits for beyond that, the gate (`flushing.gate`) sees to. Then consumers hear of what arrived.
 Plays the part of the asynchronous put in SendMessageProcessor.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.dispatch import Processor
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.durability import Durability
+    from rocketpy_broker_sim.broker.flushing.gate import Durability
     from rocketpy_broker_sim.broker.put_pipeline import Put
     from rocketpy_broker_sim.broker.put_times import PutTimes
     from rocketpy_broker_sim.broker.replies import Replies
@@ -232,10 +232,6 @@ class Turn:
             self._began = began
         self._puts += count
 
-    def note_arrival(self, arrival: Arrival) -> None:
-        """The store says what can be read now; consumers hear of it when the store is done."""
-        self._arrivals.append(arrival)
-
     def subscribe(self, listener: Listener) -> None:
         """Call a plain function with every arrival, from now on."""
         self._listeners.append(listener)
@@ -303,7 +299,7 @@ class Turn:
     def reput(self) -> None:
         """Bring written messages into their queues; what fails is left to a service."""
         try:
-            self._store.reput()
+            self._arrivals += self._store.reput()
         except StoreError as exc:
             if not self.is_stalled:
                 _logger.error("messages cannot be brought into their queues: %s", exc)

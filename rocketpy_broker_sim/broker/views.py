@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.headers.pull import PullMessageRequestHeader
     from rocketpy_broker_sim.broker.calling import ClientCalls
-    from rocketpy_broker_sim.broker.cleaning import Cleaning
+    from rocketpy_broker_sim.broker.cleaning_service import CleaningService
     from rocketpy_broker_sim.broker.filter_registry import FilterRegistry
-    from rocketpy_broker_sim.broker.hearing import FirstHearings
     from rocketpy_broker_sim.broker.identity import Identity
     from rocketpy_broker_sim.broker.persistence import Persistence
     from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
@@ -31,12 +30,15 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
     from rocketpy_broker_sim.broker.tables.timer_metrics import TimerMetricsTable
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
+    from rocketpy_broker_sim.broker.topic_announcement import NewTopics
     from rocketpy_broker_sim.broker.transactions.ledger import Ledger
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.serving.slices import Slices
     from rocketpy_broker_sim.store.filtering import MessageFilter
+    from rocketpy_broker_sim.store.key_queries import KeyQueries
+    from rocketpy_broker_sim.store.message_reads import MessageReads
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.put_result import PutMessageStatus
     from rocketpy_broker_sim.store.timer.store import TimerStore
@@ -97,6 +99,9 @@ class SendView(NamedTuple):
     """SEND_MESSAGE and its kin.
 
     Attributes:
+        identity: Who the broker is.
+        store: The messages.
+        turn: What processors run in; it writes what they put.
         pipeline: Leads messages into the store.
         checks: Its first stage, which a run of plain sends asks by itself.
         refusal: Says why nothing may be put now.
@@ -116,6 +121,10 @@ class RecallView(NamedTuple):
     """RECALL_MESSAGE.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        topics: The topics.
+        turn: What processors run in; it writes what they put.
         pipeline: Leads recalls into the store.
     """
 
@@ -144,12 +153,18 @@ class SendBackView(NamedTuple):
     """CONSUMER_SEND_MSG_BACK.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        turn: What processors run in; it writes what they put.
         pipeline: Leads messages into the store.
     """
 
     config: BrokerConfig
     identity: Identity
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     turn: Turn
@@ -160,6 +175,11 @@ class TransactionView(NamedTuple):
     """END_TRANSACTION and RESUME_CHECK_HALF_MESSAGE.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        store: The messages.
+        topics: The topics.
+        turn: What processors run in; it writes what they put.
         pipeline: Leads messages into the store.
         ledger: Knows which transactions have ended.
         refusal: Says why nothing may be put now.
@@ -179,6 +199,9 @@ class ReplyView(NamedTuple):
     """SEND_REPLY_MESSAGE.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        turn: What processors run in; it writes what they put.
         pipeline: Leads messages into the store.
         checks: Its first stage, which finds the queue of a reply.
         producers: The clients that may have made the request.
@@ -198,14 +221,20 @@ class PullView(NamedTuple):
     """PULL_MESSAGE.
 
     Attributes:
-        statistics: Hears of what was given.
+        config: The settings.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        offsets: Where groups stand.
+        consumers: The members of consumer groups.
+        statistics: Counts what was given.
         hold: Keeps a pull that finds nothing.
-        filters: Who filters by properties.
+        filters: Which groups filter by properties.
         resume: Carries out a pull that had to wait for its expression, from its beginning.
     """
 
     config: BrokerConfig
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
@@ -217,16 +246,27 @@ class PullView(NamedTuple):
 
 
 class QueryView(NamedTuple):
-    """Messages by key and by position."""
+    """Messages by key and by position.
+
+    Attributes:
+        config: The settings.
+        reads: Messages, offsets and times, for reading.
+        keys: Messages by their keys.
+    """
 
     config: BrokerConfig
-    store: MessageStore
+    reads: MessageReads
+    keys: KeyQueries
 
 
 class QueueView(NamedTuple):
-    """How far queues go."""
+    """How far queues go.
 
-    store: MessageStore
+    Attributes:
+        reads: Messages, offsets and times, for reading.
+    """
+
+    reads: MessageReads
 
 
 # --- groups --------------------------------------------------------------------------------------------
@@ -236,9 +276,13 @@ class ClientView(NamedTuple):
     """Clients that come and go.
 
     Attributes:
+        config: The settings.
+        topics: The topics.
+        groups: The consumer groups.
+        consumers: The members of consumer groups.
         producers: Those that send.
-        new_topics: Those of which the name servers have not heard yet.
-        filters: Who filters by properties.
+        new_topics: Those that the name servers do not know yet.
+        filters: Which groups filter by properties.
     """
 
     config: BrokerConfig
@@ -246,15 +290,24 @@ class ClientView(NamedTuple):
     groups: SubscriptionGroupTable
     consumers: ConsumerTable
     producers: ProducerTable
-    new_topics: FirstHearings
+    new_topics: NewTopics
     filters: FilterRegistry
 
 
 class PositionView(NamedTuple):
-    """Where groups stand, as their members ask and tell."""
+    """Where groups stand, as their members ask and tell.
+
+    Attributes:
+        config: The settings.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        offsets: Where groups stand.
+        consumers: The members of consumer groups.
+    """
 
     config: BrokerConfig
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
@@ -262,7 +315,11 @@ class PositionView(NamedTuple):
 
 
 class LockView(NamedTuple):
-    """Locks on queues, for ordered consumption."""
+    """Locks on queues, for ordered consumption.
+
+    Attributes:
+        locks: Which member of a group holds which queue.
+    """
 
     locks: QueueLocks
 
@@ -271,28 +328,40 @@ class StatsView(NamedTuple):
     """How far groups have come.
 
     Attributes:
-        reads: What they got lately, and how far they have pulled.
+        config: The settings.
+        identity: Who the broker is.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        offsets: Where groups stand.
+        consumers: The members of consumer groups.
+        group_reads: What they got lately, and how far they have pulled.
     """
 
     config: BrokerConfig
     identity: Identity
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
     consumers: ConsumerTable
-    reads: GroupReads
+    group_reads: GroupReads
 
 
 class CallView(NamedTuple):
     """What is asked of clients on behalf of administrators.
 
     Attributes:
+        config: The settings.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        consumers: The members of consumer groups.
         calls: Those that are under way.
     """
 
     config: BrokerConfig
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     consumers: ConsumerTable
@@ -303,11 +372,18 @@ class ResetView(NamedTuple):
     """Where groups shall stand, as an administrator tells.
 
     Attributes:
+        config: The settings.
+        reads: Messages, offsets and times, for reading.
+        topics: The topics.
+        groups: The consumer groups.
+        offsets: Where groups stand.
+        consumers: The members of consumer groups.
         waiters: The held pulls; those of the group in these queues are answered.
+        persistence: Writes the tables.
     """
 
     config: BrokerConfig
-    store: MessageStore
+    reads: MessageReads
     topics: TopicTable
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
@@ -320,7 +396,16 @@ class ResetView(NamedTuple):
 
 
 class TopicAdminView(NamedTuple):
-    """Topics by the hand of an administrator."""
+    """Topics by the hand of an administrator.
+
+    Attributes:
+        config: The settings.
+        store: The messages.
+        topics: The topics.
+        offsets: Where groups stand.
+        turn: What processors run in; it writes what they put.
+        persistence: Writes the tables.
+    """
 
     config: BrokerConfig
     store: MessageStore
@@ -331,7 +416,13 @@ class TopicAdminView(NamedTuple):
 
 
 class GroupAdminView(NamedTuple):
-    """Groups by the hand of an administrator."""
+    """Groups by the hand of an administrator.
+
+    Attributes:
+        groups: The consumer groups.
+        offsets: Where groups stand.
+        persistence: Writes the tables.
+    """
 
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
@@ -342,6 +433,11 @@ class CleaningView(NamedTuple):
     """Cleaning by the hand of an administrator.
 
     Attributes:
+        store: The messages.
+        topics: The topics.
+        offsets: Where groups stand.
+        turn: What processors run in; it writes what they put.
+        persistence: Writes the tables.
         cleaning: What deletes files.
     """
 
@@ -350,13 +446,16 @@ class CleaningView(NamedTuple):
     offsets: ConsumerOffsetTable
     turn: Turn
     persistence: Persistence
-    cleaning: Cleaning
+    cleaning: CleaningService
 
 
 class BrokerAdminView(NamedTuple):
     """The settings and the state of the broker.
 
     Attributes:
+        config: The settings.
+        identity: Who the broker is.
+        topics: The topics.
         runtime_info: Tells what it has done and holds, by Apache's keys.
     """
 
@@ -367,7 +466,7 @@ class BrokerAdminView(NamedTuple):
 
 
 class Views(NamedTuple):
-    """The views of one broker, by the processor module that gets each."""
+    """The views of one broker; each is named after the processor module that gets it, which its class describes."""
 
     send: SendView
     recall: RecallView
@@ -386,5 +485,5 @@ class Views(NamedTuple):
     client_calls: CallView
     admin_topic: TopicAdminView
     admin_group: GroupAdminView
-    cleaning: CleaningView
+    admin_cleaning: CleaningView
     admin_broker: BrokerAdminView

@@ -75,7 +75,7 @@ def _write(role: str, facts: dict[str, object], stack: contextlib.ExitStack) -> 
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     json.dump(facts, file)
     file.flush()
-    # Named only now: whoever lists the directory sees locked and complete files.
+    # Named only now, so that all files in the directory are locked and complete.
     unfinished.rename(path)
     return path
 

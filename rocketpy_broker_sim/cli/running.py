@@ -103,7 +103,7 @@ async def _serve(opening: Opening) -> None:
         async with open_services() as services:
             stop = _Stop()
             services.start_soon(stop.watch, signals)
-            # Found as long as it lives: whoever waits for its end waits until the last byte is written.
+            # Found as long as it lives: a `stop` that waits for its end waits until the last byte is written.
             with contextlib.ExitStack() as lasting, stop.starting:
                 async with opening() as boot:
                     lasting.enter_context(long_running())
@@ -113,7 +113,7 @@ async def _serve(opening: Opening) -> None:
 
 
 def _wanted() -> list[signal.Signals]:
-    """The signals to stop at. One that whoever started us lets be ignored (nohup, a job in the background) stays so."""
+    """The signals to stop at, without those that are ignored from the start (nohup, a job in the background)."""
     return [number for number in _STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
 
 

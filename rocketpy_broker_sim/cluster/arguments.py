@@ -5,12 +5,17 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from rocketpy.durations import duration, shown
 from rocketpy.errors import ConfigError
 from rocketpy.message import Message
 from rocketpy.wire.names import NOT_ALLOWED_SEND
 
-__all__ = ["check_message", "check_number", "check_place", "check_seconds", "names_like"]
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+__all__ = ["check_message", "check_number", "check_slot", "checked_seconds", "names_like"]
 
 _SHOWN = 5
 
@@ -28,19 +33,21 @@ def check_number(name: str, value: object, low: int = 1, high: float = math.inf)
         raise ConfigError(f"{name} must be {bounds}, not {value}")
 
 
-def check_seconds(name: str, value: object) -> None:
-    """Refuse what is no time to wait.
+def checked_seconds(name: str, value: float | timedelta) -> float:
+    """Return a time to wait, in seconds.
 
     Raises:
         ConfigError: it is none.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"{name} must be a number of seconds, not {value!r:.100}")
-    if not value >= 0:
-        raise ConfigError(f"{name} of {value!r} seconds cannot be: it is 0 or more")
+    seconds: object = duration(value)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise ConfigError(f"{name} must be seconds or a timedelta, not {value!r:.100}")
+    if not seconds >= 0:
+        raise ConfigError(f"{name} of {shown(seconds)} seconds cannot be: it is 0 or more")
+    return seconds
 
 
-def check_place(what: str, number: object, count: int) -> None:
+def check_slot(what: str, number: object, count: int) -> None:
     """Refuse a number that no server of a cluster has.
 
     Raises:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 import trio
 
@@ -24,8 +24,11 @@ from rocketpy_broker_sim.cluster.contents import TIMEOUT
 from rocketpy_broker_sim.cluster.entering import EnteredAsync
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy_broker_sim.broker.tables.locks import HeldLock
+    from rocketpy_broker_sim.cluster.typed import ClusterSettings
 
 __all__ = ["AsyncioLocalCluster"]
 
@@ -122,10 +125,14 @@ class AsyncioLocalCluster(EnteredAsync):
         *,
         data: str | Path | None = None,
         insecure: bool = False,
-        **settings: Any,
+        **settings: Unpack[ClusterSettings],
     ) -> None:
         self.blocking = BlockingLocalCluster(brokers, name_servers, data=data, insecure=insecure, **settings)
         self._cluster = self.blocking.trio_cluster
+
+    def __repr__(self) -> str:
+        """What it is made of, and where clients find it."""
+        return self._cluster._shown("AsyncioLocalCluster")
 
     @property
     def name_server_addresses(self) -> str:
@@ -212,7 +219,9 @@ class AsyncioLocalCluster(EnteredAsync):
 
     # --- waiting ---------------------------------------------------------------------------------------
 
-    async def wait_messages(self, topic: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    async def wait_messages(
+        self, topic: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
+    ) -> list[MessageExt]:
         """Wait until a topic holds at least so many messages; returns all that it holds.
 
         Raises:
@@ -220,7 +229,9 @@ class AsyncioLocalCluster(EnteredAsync):
         """
         return await _call(self._cluster.wait_messages, topic, count, timeout=timeout)
 
-    async def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    async def wait_dead_letters(
+        self, group: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
+    ) -> list[MessageExt]:
         """Wait until a group has at least so many dead letters; returns them all.
 
         Raises:
@@ -228,7 +239,7 @@ class AsyncioLocalCluster(EnteredAsync):
         """
         return await _call(self._cluster.wait_dead_letters, group, count, timeout=timeout)
 
-    async def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
+    async def wait_consumed(self, group: str, topic: str, *, timeout: float | timedelta = TIMEOUT) -> None:
         """Wait until a group has consumed everything of a topic. See `LocalCluster.wait_consumed`.
 
         Raises:
@@ -248,7 +259,7 @@ class AsyncioLocalCluster(EnteredAsync):
         """Let the next sends of producers be refused. See `LocalCluster.refuse_sends`."""
         self.blocking.refuse_sends(times, code=code, broker=broker)
 
-    def delay_sends(self, seconds: float, times: int = 1, *, broker: int | None = None) -> None:
+    def delay_sends(self, seconds: float | timedelta, times: int = 1, *, broker: int | None = None) -> None:
         """Let the next sends be carried out and answered that much later. See `LocalCluster.delay_sends`."""
         self.blocking.delay_sends(seconds, times, broker=broker)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from rocketpy.errors import ConfigError
 from rocketpy.portal import Opened, portal
@@ -18,8 +18,11 @@ from rocketpy_broker_sim.cluster.entering import EnteredPlain
 from rocketpy_broker_sim.cluster.local import LocalCluster
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy_broker_sim.broker.tables.locks import HeldLock
+    from rocketpy_broker_sim.cluster.typed import ClusterSettings
 
 __all__ = ["BlockingLocalCluster"]
 
@@ -57,12 +60,16 @@ class BlockingLocalCluster(EnteredPlain):
         *,
         data: str | Path | None = None,
         insecure: bool = False,
-        **settings: Any,
+        **settings: Unpack[ClusterSettings],
     ) -> None:
         if "network" in settings:
             raise ConfigError("network: the blocking cluster speaks TCP; LocalCluster can keep its bytes in memory")
         self._cluster = LocalCluster(brokers, name_servers, data=data, insecure=insecure, **settings)
         self._opened: Opened[LocalCluster] | None = None
+
+    def __repr__(self) -> str:
+        """What it is made of, and where clients find it."""
+        return self._cluster._shown("BlockingLocalCluster")
 
     @property
     def trio_cluster(self) -> LocalCluster:
@@ -161,7 +168,7 @@ class BlockingLocalCluster(EnteredPlain):
 
     # --- waiting ---------------------------------------------------------------------------------------
 
-    def wait_messages(self, topic: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    def wait_messages(self, topic: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT) -> list[MessageExt]:
         """Wait until a topic holds at least so many messages; returns all that it holds.
 
         Raises:
@@ -169,7 +176,9 @@ class BlockingLocalCluster(EnteredPlain):
         """
         return portal().call(self._cluster.wait_messages, topic, count, timeout=timeout)
 
-    def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    def wait_dead_letters(
+        self, group: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
+    ) -> list[MessageExt]:
         """Wait until a group has at least so many dead letters; returns them all.
 
         Raises:
@@ -177,7 +186,7 @@ class BlockingLocalCluster(EnteredPlain):
         """
         return portal().call(self._cluster.wait_dead_letters, group, count, timeout=timeout)
 
-    def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
+    def wait_consumed(self, group: str, topic: str, *, timeout: float | timedelta = TIMEOUT) -> None:
         """Wait until a group has consumed everything of a topic. See `LocalCluster.wait_consumed`.
 
         Raises:
@@ -191,7 +200,7 @@ class BlockingLocalCluster(EnteredPlain):
         """Let the next sends of producers be refused. See `LocalCluster.refuse_sends`."""
         _in_loop(self._cluster.refuse_sends, times, code=code, broker=broker)
 
-    def delay_sends(self, seconds: float, times: int = 1, *, broker: int | None = None) -> None:
+    def delay_sends(self, seconds: float | timedelta, times: int = 1, *, broker: int | None = None) -> None:
         """Let the next sends be carried out and answered that much later. See `LocalCluster.delay_sends`."""
         _in_loop(self._cluster.delay_sends, seconds, times, broker=broker)
 

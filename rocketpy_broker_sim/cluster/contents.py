@@ -15,16 +15,18 @@ from rocketpy.errors import ConfigError, ConnectionLostError, RequestTimeoutErro
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import check_group, check_topic, dlq_topic
-from rocketpy_broker_sim.cluster.arguments import check_message, check_number, check_place, check_seconds
+from rocketpy_broker_sim.cluster.arguments import check_message, check_number, check_slot, checked_seconds
 from rocketpy_broker_sim.cluster.stored import count_messages, put, read_topic
 from rocketpy_broker_sim.cluster.waiting import WaitTimeoutError, no_group, no_topic, wait_consumed
 from rocketpy_broker_sim.faults import SendFaults
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy_broker_sim.broker.broker import Broker
     from rocketpy_broker_sim.broker.tables.locks import HeldLock
-    from rocketpy_broker_sim.cluster.place import Place
+    from rocketpy_broker_sim.cluster.server_slot import ServerSlot
     from rocketpy_broker_sim.namesrv import NameServer
 
 __all__ = ["TIMEOUT", "Contents"]
@@ -36,9 +38,9 @@ _SHOWN = 5
 
 
 class Contents:
-    """The contents of the brokers at some places, which name servers at others know."""
+    """The contents of the brokers at some slots, which name servers at others know."""
 
-    def __init__(self, brokers: Sequence[Place[Broker]], name_servers: Sequence[Place[NameServer]]) -> None:
+    def __init__(self, brokers: Sequence[ServerSlot[Broker]], name_servers: Sequence[ServerSlot[NameServer]]) -> None:
         self._brokers = brokers
         self._name_servers = name_servers
         self._faults = SendFaults()
@@ -53,7 +55,7 @@ class Contents:
             ConfigError: the whole cluster does not.
         """
         self._nursery()
-        return [place.server for place in self._brokers if place.is_ready]
+        return [slot.server for slot in self._brokers if slot.is_ready]
 
     def _nursery(self) -> trio.Nursery:
         """Where tasks of the cluster run.
@@ -86,7 +88,7 @@ class Contents:
 
     async def _wait_known(self, topic: str, queues: int = 0) -> None:
         """Return when every name server tells clients of the topic; of that many queues, where a number is given."""
-        servers = [place.server for place in self._name_servers if place.is_ready]
+        servers = [slot.server for slot in self._name_servers if slot.is_ready]
         with trio.move_on_after(_KNOWN_WITHIN) as scope:
             for broker in self._running():
                 name = broker.config.broker_name
@@ -139,7 +141,9 @@ class Contents:
 
     # --- waiting ---------------------------------------------------------------------------------------
 
-    async def wait_messages(self, topic: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    async def wait_messages(
+        self, topic: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
+    ) -> list[MessageExt]:
         """Wait until a topic holds at least so many messages; returns all that it holds.
 
         Raises:
@@ -150,11 +154,11 @@ class Contents:
         return await self._wait_messages(topic, count, timeout, lambda: no_topic(self._running(), topic))
 
     async def _wait_messages(
-        self, topic: str, count: int, timeout: float, reason: Callable[[], str]
+        self, topic: str, count: int, timeout: float | timedelta, reason: Callable[[], str]
     ) -> list[MessageExt]:
         check_number("count", count)
-        check_seconds("timeout", timeout)
-        with trio.move_on_after(timeout):
+        seconds = checked_seconds("timeout", timeout)
+        with trio.move_on_after(seconds):
             while count_messages(self._running(), topic) < count:
                 await self._next_arrival()
         found = self.messages(topic)
@@ -163,11 +167,13 @@ class Contents:
             reasons = [reason() if self._running() else "no broker runs: start one"]
             missing = shown or [text for text in reasons if text]
             more = ", the last of them:" if shown else ":" if missing else ""
-            text = f"{topic} has {len(found)} of {count} messages after {timeout:g} s{more}"
-            raise WaitTimeoutError(text, missing=missing, timeout=timeout)
+            text = f"{topic} has {len(found)} of {count} messages after {seconds:g} s{more}"
+            raise WaitTimeoutError(text, missing=missing, timeout=seconds)
         return found
 
-    async def wait_dead_letters(self, group: str, count: int = 1, *, timeout: float = TIMEOUT) -> list[MessageExt]:
+    async def wait_dead_letters(
+        self, group: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
+    ) -> list[MessageExt]:
         """Wait until a group has at least so many dead letters; returns them all.
 
         Raises:
@@ -176,7 +182,7 @@ class Contents:
         check_group(group)
         return await self._wait_messages(dlq_topic(group), count, timeout, lambda: no_group(self._running(), group))
 
-    async def wait_consumed(self, group: str, topic: str, *, timeout: float = TIMEOUT) -> None:
+    async def wait_consumed(self, group: str, topic: str, *, timeout: float | timedelta = TIMEOUT) -> None:
         """Wait until a group has consumed everything of a topic, messages that are to be tried again included.
 
         What has gone to the dead letters is done with. A group that nobody has seen yet, and a topic that is not
@@ -191,8 +197,8 @@ class Contents:
         """
         check_group(group)
         check_topic(topic)
-        check_seconds("timeout", timeout)
-        await wait_consumed(self._running, group, topic, timeout, self._next_arrival)
+        seconds = checked_seconds("timeout", timeout)
+        await wait_consumed(self._running, group, topic, seconds, self._next_arrival)
 
     async def _next_arrival(self) -> None:
         if self._news is None:
@@ -236,11 +242,11 @@ class Contents:
         self._stand_in_front(broker, times)
         self._faults.refuse(times, code, broker)
 
-    def delay_sends(self, seconds: float, times: int = 1, *, broker: int | None = None) -> None:
+    def delay_sends(self, seconds: float | timedelta, times: int = 1, *, broker: int | None = None) -> None:
         """Let the next sends be carried out and answered that much later. See `refuse_sends`."""
-        check_seconds("a delay", seconds)
+        delay = checked_seconds("a delay", seconds)
         self._stand_in_front(broker, times)
-        self._faults.delay(times, seconds, broker, self._nursery())
+        self._faults.delay(times, delay, broker, self._nursery())
 
     def lose_answers(self, times: int = 1, *, broker: int | None = None) -> None:
         """Let the next sends be stored and not answered: their producers cannot know. See `refuse_sends`."""
@@ -255,10 +261,10 @@ class Contents:
         self._nursery()
         check_number("times", times)
         if broker is not None:
-            check_place("broker", broker, len(self._brokers))
-        for number, place in enumerate(self._brokers):
-            if place.is_ready:
-                self._faults.attach(place.server, number)
+            check_slot("broker", broker, len(self._brokers))
+        for number, slot in enumerate(self._brokers):
+            if slot.is_ready:
+                self._faults.attach(slot.server, number)
 
     # --- connections that break ------------------------------------------------------------------------
 
@@ -276,9 +282,9 @@ class Contents:
         """
         self._nursery()
         if broker is not None:
-            check_place("broker", broker, len(self._brokers))
-        places = self._brokers if broker is None else [self._brokers[broker]]
-        running = [place.running for place in places if broker is not None or place.is_ready]
+            check_slot("broker", broker, len(self._brokers))
+        slots = self._brokers if broker is None else [self._brokers[broker]]
+        running = [slot.running for slot in slots if broker is not None or slot.is_ready]
         servers = [server.server for server in running if server.server is not None]
         connections = [connection for server in servers for connection in server.connections]
         for connection in connections:

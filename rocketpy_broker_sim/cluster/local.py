@@ -12,21 +12,23 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, Unpack
 
 import trio
 
 from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError
+from rocketpy.logs import counted
 from rocketpy.remoting.network import LOOPBACK, Network
+from rocketpy.reprs import cut
 from rocketpy.services import open_services
 from rocketpy.wire.hosts import parse_address
 from rocketpy_broker_sim.broker.opening import open_broker
-from rocketpy_broker_sim.cluster.arguments import check_number, check_place
+from rocketpy_broker_sim.cluster.arguments import check_number, check_slot
 from rocketpy_broker_sim.cluster.calendar import calendar
 from rocketpy_broker_sim.cluster.contents import Contents
 from rocketpy_broker_sim.cluster.entering import EnteredAsync
 from rocketpy_broker_sim.cluster.ground import need_trio, network_of, storage_of
-from rocketpy_broker_sim.cluster.place import Place
+from rocketpy_broker_sim.cluster.server_slot import ServerSlot
 from rocketpy_broker_sim.cluster.settings import broker_names, broker_settings, name_server_settings, refuse_exposure
 from rocketpy_broker_sim.namesrv import open_name_server
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.broker import Broker
     from rocketpy_broker_sim.broker.registration import Registration
+    from rocketpy_broker_sim.cluster.typed import ClusterSettings
     from rocketpy_broker_sim.namesrv import NameServer
 
 __all__ = ["LocalCluster"]
@@ -77,7 +80,7 @@ class LocalCluster(EnteredAsync, Contents):
         data: str | Path | None = None,
         network: Literal["tcp", "memory"] | Network = "tcp",
         insecure: bool = False,
-        **settings: Any,
+        **settings: Unpack[ClusterSettings],
     ) -> None:
         check_number("brokers", brokers)
         check_number("name_servers", name_servers)
@@ -92,14 +95,27 @@ class LocalCluster(EnteredAsync, Contents):
         self._name_server_storages = [storage_of(data, f"namesrv-{number}") for number in range(name_servers)]
         super().__init__(
             [
-                Place(f"broker {number} ({name})", partial(self._open_broker, number))
+                ServerSlot(f"broker {number} ({name})", partial(self._open_broker, number))
                 for number, name in enumerate(names)
             ],
-            [Place(f"name server {number}", partial(self._open_name_server, number)) for number in range(name_servers)],
+            [
+                ServerSlot(f"name server {number}", partial(self._open_name_server, number))
+                for number in range(name_servers)
+            ],
         )
         self._services: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[None] | None = None
         self._pid = 0
+
+    def __repr__(self) -> str:
+        """What it is made of, and where clients find it."""
+        return self._shown("LocalCluster")
+
+    def _shown(self, name: str) -> str:
+        """What a repr shows of it, under the name of a class."""
+        made = f"{counted(len(self._brokers), 'broker')}, {counted(len(self._name_servers), 'name server')}"
+        state = "not running" if self._manager is None else f"at {self.name_server_addresses}"
+        return cut(f"<{name} of {made}, {state}>")
 
     # --- what it is made of ----------------------------------------------------------------------------
 
@@ -111,12 +127,12 @@ class LocalCluster(EnteredAsync, Contents):
     @property
     def name_servers(self) -> Sequence[NameServer]:
         """The name servers; of one that is stopped, what it was."""
-        return [place.server for place in self._name_servers]
+        return [slot.server for slot in self._name_servers]
 
     @property
     def brokers(self) -> Sequence[Broker]:
         """The brokers; of one that is stopped, what it was."""
-        return [place.server for place in self._brokers]
+        return [slot.server for slot in self._brokers]
 
     # --- the whole -------------------------------------------------------------------------------------
 
@@ -154,7 +170,7 @@ class LocalCluster(EnteredAsync, Contents):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop everything: the brokers, and then the name servers that they say goodbye to."""
+        """Stop everything: the brokers, and then the name servers from which they unregister."""
         manager, self._manager = self._manager, None
         if manager is not None and self._pid == os.getpid():  # in a child all of it, the files too, is the parent's
             await manager.__aexit__(kind, error, traceback)
@@ -171,8 +187,8 @@ class LocalCluster(EnteredAsync, Contents):
         try:
             for number in range(len(self._name_servers)):
                 await self._start_name_server(number)
-            for place in self._brokers:
-                await place.start(self._nursery())
+            for slot in self._brokers:
+                await slot.start(self._nursery())
             await self.wait_registered()
             yield
         finally:
@@ -189,7 +205,7 @@ class LocalCluster(EnteredAsync, Contents):
             ConfigError: the cluster does not run.
         """
         self._nursery()
-        addresses = [place.server.address for place in self._name_servers if place.is_running]
+        addresses = [slot.server.address for slot in self._name_servers if slot.is_running]
         with trio.move_on_after(READY_WITHIN) as scope:
             for registration in self._registrations():
                 await registration.wait_until(lambda known: known.issuperset(addresses))
@@ -203,7 +219,7 @@ class LocalCluster(EnteredAsync, Contents):
     # --- one server ------------------------------------------------------------------------------------
 
     async def stop_broker(self, number: int) -> None:
-        """Stop a broker as its operator would: it says goodbye, answers what it took, and writes everything.
+        """Stop a broker as its operator would: it unregisters, answers what it has accepted, and writes everything.
 
         Raises:
             ConfigError: it does not run, or there is no such broker.
@@ -219,9 +235,9 @@ class LocalCluster(EnteredAsync, Contents):
         Raises:
             ConfigError: it does not run, or there is no such broker.
         """
-        place = self._broker(number)
-        place.running.kill()
-        await place.stop()
+        slot = self._broker(number)
+        slot.running.kill()
+        await slot.stop()
 
     async def start_broker(self, number: int) -> Broker:
         """Start a broker again, on its port and with its data; returns when the name servers know it.
@@ -252,9 +268,9 @@ class LocalCluster(EnteredAsync, Contents):
         Raises:
             ConfigError: it does not run, or there is no such name server.
         """
-        place = self._name_server(number)
-        await place.stop()
-        address = place.server.address
+        slot = self._name_server(number)
+        await slot.stop()
+        address = slot.server.address
         with trio.move_on_after(NOTICE_WITHIN):
             for registration in self._registrations():
                 await registration.wait_until(lambda known: address not in known)
@@ -279,17 +295,17 @@ class LocalCluster(EnteredAsync, Contents):
 
     def _registrations(self) -> list[Registration]:
         """The registrations of the brokers that run."""
-        running = [place.server.registration for place in self._brokers if place.is_running]
+        running = [slot.server.registration for slot in self._brokers if slot.is_running]
         return [registration for registration in running if registration is not None]
 
-    def _broker(self, number: int) -> Place[Broker]:
+    def _broker(self, number: int) -> ServerSlot[Broker]:
         self._nursery()
-        check_place("broker", number, len(self._brokers))
+        check_slot("broker", number, len(self._brokers))
         return self._brokers[number]
 
-    def _name_server(self, number: int) -> Place[NameServer]:
+    def _name_server(self, number: int) -> ServerSlot[NameServer]:
         self._nursery()
-        check_place("name server", number, len(self._name_servers))
+        check_slot("name server", number, len(self._name_servers))
         return self._name_servers[number]
 
     async def _start_name_server(self, number: int) -> NameServer:
@@ -323,9 +339,9 @@ class LocalCluster(EnteredAsync, Contents):
             yield broker
 
 
-async def _stop(places: Sequence[Place[T]]) -> None:
+async def _stop(slots: Sequence[ServerSlot[T]]) -> None:
     """Stop together what runs."""
-    for place in places:
-        place.leave()
-    for place in places:
-        await place.wait_left()
+    for slot in slots:
+        slot.leave()
+    for slot in slots:
+        await slot.wait_left()

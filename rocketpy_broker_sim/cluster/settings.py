@@ -24,7 +24,7 @@ from rocketpy_broker_sim.config import (
 if TYPE_CHECKING:
     from attrs import AttrsInstance
 
-__all__ = ["EMBEDDED", "broker_names", "broker_settings", "name_server_settings", "refuse_exposure"]
+__all__ = ["EMBEDDED", "OWN", "broker_names", "broker_settings", "name_server_settings", "refuse_exposure"]
 
 EMBEDDED: Mapping[str, Any] = {
     "mapped_file_size_commit_log": 16 * 1024 * 1024,
@@ -48,7 +48,7 @@ is whole, filter by SQL92 with bit maps, let messages be recalled, go on where o
 share, and put up with a program that keeps the interpreter to itself for a while: the 200 ms in a queue after which a
 broker calls itself busy soon pass there."""
 
-_OWN = {
+OWN = {
     "listen_port": "each server takes a free port",
     "namesrv_addr": "the brokers register with the name servers of the cluster",
     "store_path_root_dir": "data= names the directory of the cluster",
@@ -56,6 +56,7 @@ _OWN = {
     "kv_config_path": "data= names the directory of the cluster",
     "broker_id": "every broker of the cluster is a master",
 }
+"""Settings of servers that a cluster is not told, and why."""
 
 
 def _names(*kinds: type[AttrsInstance]) -> set[str]:
@@ -92,8 +93,8 @@ def name_server_settings(settings: Mapping[str, Any], port: int) -> NamesrvConfi
 
 def _refuse_own(settings: Iterable[str]) -> None:
     for name in settings:
-        if name in _OWN:
-            raise ConfigError(f"{name} is not for a cluster to be told: {_OWN[name]}")
+        if name in OWN:
+            raise ConfigError(f"{name} is not for a cluster to be told: {OWN[name]}")
 
 
 def broker_names(count: int, settings: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import AUTO_CREATE_TOPIC, check_topic
-from rocketpy_broker_sim.broker.put_pipeline import Place, Put
+from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
 from rocketpy_broker_sim.store.put_result import GetMessageStatus, IncomingMessage
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ _NEW_TOPIC_QUEUES = 4
 
 def read_queue(broker: Broker, topic: str, queue_id: int, offset: int = 0) -> Iterator[MessageExt]:
     """The messages of a queue from an offset on."""
-    offset = max(offset, broker.store.min_offset(topic, queue_id))
+    offset = max(offset, broker.store.reads.min_offset(topic, queue_id))
     while True:
-        found = broker.store.get(topic, queue_id, offset, _AT_ONCE)
+        found = broker.store.reads.get(topic, queue_id, offset, _AT_ONCE)
         if found.status is not GetMessageStatus.FOUND:
             return
         yield from decode_messages(found.records, broker_name=broker.config.broker_name)
@@ -49,7 +49,7 @@ def read_topic(brokers: Sequence[Broker], topic: str) -> list[MessageExt]:
     found = [
         (message.store_timestamp, number, message.commit_log_offset, message)
         for number, broker in enumerate(brokers)
-        for queue_id in broker.store.queue_ids(topic)
+        for queue_id in broker.store.reads.queue_ids(topic)
         for message in read_queue(broker, topic, queue_id)
     ]
     return [message for *_, message in sorted(found, key=lambda each: each[:3])]
@@ -58,9 +58,9 @@ def read_topic(brokers: Sequence[Broker], topic: str) -> list[MessageExt]:
 def count_messages(brokers: Sequence[Broker], topic: str) -> int:
     """How many messages of a topic there are."""
     return sum(
-        broker.store.max_offset(topic, queue_id) - broker.store.min_offset(topic, queue_id)
+        broker.store.reads.max_offset(topic, queue_id) - broker.store.reads.min_offset(topic, queue_id)
         for broker in brokers
-        for queue_id in broker.store.queue_ids(topic)
+        for queue_id in broker.store.reads.queue_ids(topic)
     )
 
 
@@ -90,7 +90,7 @@ def put(brokers: Sequence[Broker], message: Message, turn: int) -> str:
     properties = dict(message.properties)
     properties[PropertyName.UNIQUE_KEY] = message_id = broker.identity.unique_ids.next()
     put = Put(_incoming(broker, message, queue_id, properties), properties)
-    broker.pipeline.take([put], behind=Place.CHECKS)
+    broker.pipeline.take([put], behind=StageOrder.CHECKS)
     if put.error is not None:
         raise put.error
     if put.refusal is not None:

@@ -1,7 +1,7 @@
 """Where a consumer group stands: what it still has to consume, and waiting until that is nothing.
 
-Groups say where they stand every few seconds only, and with every pull. So whoever waits has the held pulls of the
-group answered: its consumers pull again at once, and with that say what they have consumed.
+Groups say where they stand every few seconds only, and with every pull. So a wait has the held pulls of the group
+answered: its consumers pull again at once, and with that say what they have consumed.
 """
 
 from __future__ import annotations
@@ -160,9 +160,9 @@ def unconsumed(brokers: Sequence[Broker], group: str, topic: str) -> list[str]:
 def _behind(brokers: Sequence[Broker], group: str, topics: Sequence[str]) -> Iterator[str]:
     """The queues in which the group has not come to the end."""
     for broker, topic in product(brokers, topics):
-        for queue_id in broker.store.queue_ids(topic):
-            end = broker.store.max_offset(topic, queue_id)
-            stands = max(broker.offsets.query(group, topic, queue_id), broker.store.min_offset(topic, queue_id))
+        for queue_id in broker.store.reads.queue_ids(topic):
+            end = broker.store.reads.max_offset(topic, queue_id)
+            stands = max(broker.offsets.query(group, topic, queue_id), broker.store.reads.min_offset(topic, queue_id))
             if stands < end:
                 yield f"{topic} queue {queue_id} of {broker.config.broker_name}: {end - stands} not consumed of {end}"
 
@@ -171,7 +171,7 @@ def _delayed(brokers: Sequence[Broker], topics: Sequence[str]) -> Iterator[str]:
     """The messages that wait for the time of their delivery."""
     for broker in brokers:
         delivered = broker.delays.schedule.progress()
-        for queue_id in broker.store.queue_ids(SCHEDULE_TOPIC):
+        for queue_id in broker.store.reads.queue_ids(SCHEDULE_TOPIC):
             level = level_of_queue(queue_id)
             for message in read_queue(broker, SCHEDULE_TOPIC, queue_id, delivered.get(level, 0)):
                 goal = target(message.properties)

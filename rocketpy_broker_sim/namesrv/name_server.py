@@ -97,7 +97,7 @@ class NameServer:
             self.slices.spawn(self.routes.leave_steps(connection), "forgetting the brokers of a connection")
 
     async def expire_service(self) -> None:
-        """Forget brokers that have gone silent, and end their connections: one that lives after all registers anew."""
+        """Forget brokers that have gone silent, and end their connections: one that still lives registers again."""
         async for _ in ticks(self.config.scan_not_active_broker_interval / 1000):
             self.slices.spawn(self._expire_steps(), "forgetting brokers that have gone silent")
 

@@ -54,7 +54,7 @@ from rocketpy_broker_sim.config import (
 from rocketpy_broker_sim.namesrv import long_answers, route_query
 from rocketpy_broker_sim.namesrv.kv_config import ORDER_TOPIC_CONFIG, KVChange
 from rocketpy_broker_sim.namesrv.queue_table import TOPICS_A_STEP
-from rocketpy_broker_sim.namesrv.route_info import Identity, Registration
+from rocketpy_broker_sim.namesrv.route_info import BrokerRegistration, Identity
 from rocketpy_broker_sim.serving.slices import is_sliced
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def register_broker(server: NameServer, connection: Connection, request: Remotin
     body = yield from decode_steps(request.body, version=request.version, compressed=header.compressed)
     yield from _drop_impossible(body, identity)
     registered = yield from server.routes.register_steps(
-        Registration(
+        BrokerRegistration(
             identity=identity,
             ha_address=header.ha_server_addr,
             zone_name=zone,
@@ -428,7 +428,7 @@ _TABLE: dict[RequestCode, Processor] = {
 
 
 def processors(server: NameServer) -> dict[int, DispatchedProcessor]:
-    """The table bound to one server, as a Dispatcher wants it; generators are carried out in slices."""
+    """The table bound to one server, as a RequestDispatcher wants it; generators are carried out in slices."""
 
     def bind(function: Processor) -> DispatchedProcessor:
         bound = partial(function, server)

@@ -16,7 +16,7 @@ import attrs
 from rocketpy.logs import get_logger
 from rocketpy.wire.bodies.registration import Piece, TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.route import BrokerData, QueueData
-from rocketpy.wire.bodies.topics import DataVersion, TopicQueueMappingInfo
+from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.namesrv.clusters import Clusters, FilterServers
 from rocketpy_broker_sim.namesrv.identity import BrokerKey, Identity
@@ -33,7 +33,7 @@ from rocketpy_broker_sim.namesrv.queue_table import (
 )
 from rocketpy_broker_sim.namesrv.rounds import Rounds
 
-__all__ = ["DEFAULT_EXPIRY_MS", "BrokerKey", "Identity", "LiveBroker", "Registered", "Registration", "RouteInfo"]
+__all__ = ["DEFAULT_EXPIRY_MS", "BrokerKey", "BrokerRegistration", "Identity", "LiveBroker", "Registered", "RouteInfo"]
 
 logger = get_logger(__name__)
 
@@ -73,7 +73,7 @@ class LiveBroker:
 
 
 @attrs.frozen(kw_only=True)
-class Registration:
+class BrokerRegistration:
     """One REGISTER_BROKER request, taken apart."""
 
     identity: Identity
@@ -142,18 +142,13 @@ class RouteInfo:
         """topic -> broker name -> queues; not to be changed."""
         return self.table.queues
 
-    @property
-    def queue_mappings(self) -> Mapping[str, Mapping[str, TopicQueueMappingInfo]]:
-        """topic -> broker name -> queues of a static topic; not to be changed."""
-        return self.table.mappings
-
     # --- registration ----------------------------------------------------------------------------------
 
-    def register(self, registration: Registration) -> Registered | None:
+    def register(self, registration: BrokerRegistration) -> Registered | None:
         """`register_steps`, all of them at once."""
         return run_steps(self.register_steps(registration))
 
-    def register_steps(self, registration: Registration) -> Steps[Registered | None]:
+    def register_steps(self, registration: BrokerRegistration) -> Steps[Registered | None]:
         """Take a broker's topics over.
 
         Returns:
@@ -166,7 +161,7 @@ class RouteInfo:
         with self._reserving(weight):
             return (yield from self._register(registration))
 
-    def _register(self, registration: Registration) -> Steps[Registered | None]:
+    def _register(self, registration: BrokerRegistration) -> Steps[Registered | None]:
         identity = registration.identity
         broker, is_new = self._broker_data(registration)
         lowers_id = identity.broker_id < min(broker.broker_addrs, default=0)
@@ -196,7 +191,7 @@ class RouteInfo:
         finally:
             self._reserved -= weight
 
-    def _weight_of(self, registration: Registration) -> Steps[int | None]:
+    def _weight_of(self, registration: BrokerRegistration) -> Steps[int | None]:
         """What a registration adds in memory; None when it brings too many topics."""
         name, topics, key = registration.identity.broker_name, registration.topics, registration.identity.key
         weight = FilterServers.weigh(registration.filter_servers) - FilterServers.weigh(
@@ -215,7 +210,7 @@ class RouteInfo:
                 yield
         return weight if len(self.table.queues) + new_topics <= MAX_TOPICS else None
 
-    def _is_too_much(self, registration: Registration, weight: int) -> bool:
+    def _is_too_much(self, registration: BrokerRegistration, weight: int) -> bool:
         identity = registration.identity
         # One process may come under many names, and one name in many clusters.
         brokers = max(
@@ -236,7 +231,7 @@ class RouteInfo:
         topics = sum(self.table.bytes_of[name] for name in set(brokers.values()))
         return topics + filters + BYTES_A_BROKER * len(brokers)
 
-    def _broker_data(self, registration: Registration) -> tuple[BrokerData, bool]:
+    def _broker_data(self, registration: BrokerRegistration) -> tuple[BrokerData, bool]:
         identity = registration.identity
         broker = self.brokers.get(identity.broker_name)
         is_new = broker is None
@@ -256,7 +251,7 @@ class RouteInfo:
         if former is not None and former.identity.broker_name != identity.broker_name:
             self.unregister([former.identity])
 
-    def _is_outdated(self, broker: BrokerData, registration: Registration) -> bool:
+    def _is_outdated(self, broker: BrokerData, registration: BrokerRegistration) -> bool:
         """Two processes claim one name and id: the one with the older state loses."""
         identity = registration.identity
         old_address = broker.broker_addrs.get(identity.broker_id)
@@ -272,7 +267,7 @@ class RouteInfo:
             self.unregister([former.identity])
         return True
 
-    def _is_lone_topic_of_stranger(self, broker: BrokerData, registration: Registration) -> bool:
+    def _is_lone_topic_of_stranger(self, broker: BrokerData, registration: BrokerRegistration) -> bool:
         """One topic alone is an update of a known broker; from a stranger it would hide all its other topics."""
         if registration.identity.broker_id in broker.broker_addrs or len(registration.topics.topic_config_table) != 1:
             return False
@@ -285,7 +280,7 @@ class RouteInfo:
             del self.brokers[identity.broker_name]
 
     def _take_topics(
-        self, broker: BrokerData, registration: Registration, live: LiveBroker, *, is_changed: bool
+        self, broker: BrokerData, registration: BrokerRegistration, live: LiveBroker, *, is_changed: bool
     ) -> Steps[None]:
         identity, topics = registration.identity, registration.topics
         is_prime_slave = (
@@ -314,7 +309,7 @@ class RouteInfo:
             if count % TOPICS_A_STEP == 0:
                 yield
 
-    def _remove_missing_topics(self, registration: Registration) -> Steps[None]:
+    def _remove_missing_topics(self, registration: BrokerRegistration) -> Steps[None]:
         """Forget what a whole registration leaves out, where the settings say so. Not with static topics: they move."""
         topics, name = registration.topics, registration.identity.broker_name
         if not self.delete_topic_with_registration or topics.topic_queue_mapping_info_map:
@@ -326,7 +321,7 @@ class RouteInfo:
         if kept is not None:
             yield from self.table.remove_others(name, kept)
 
-    def _mark_alive(self, registration: Registration) -> LiveBroker:
+    def _mark_alive(self, registration: BrokerRegistration) -> LiveBroker:
         identity = registration.identity
         timeout_ms = registration.timeout_ms or DEFAULT_EXPIRY_MS
         former = self.live.get(identity.key)
@@ -472,15 +467,11 @@ class RouteInfo:
                     yield
         return True
 
-    def set_write_permission(self, broker_name: str, *, allowed: bool) -> int:
-        """`write_permission_steps`, all of them at once."""
-        return run_steps(self.write_permission_steps(broker_name, allowed=allowed))
-
     def write_permission_steps(self, broker_name: str, *, allowed: bool) -> Steps[int]:
         """Give or take the write permission of every queue of a broker. Returns how many topics it has."""
         change = may_read_and_write if allowed else may_read
         return (yield from self.table.change_perms(broker_name, change, lambda: True))
 
 
-def _version(registration: Registration) -> DataVersion:
+def _version(registration: BrokerRegistration) -> DataVersion:
     return registration.topics.data_version

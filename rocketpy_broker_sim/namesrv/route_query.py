@@ -22,8 +22,6 @@ __all__ = [
     "near",
     "route_of",
     "system_topics",
-    "topics_by_flag",
-    "topics_of_cluster",
 ]
 
 _MEMBER_SYNC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
@@ -104,13 +102,11 @@ def all_topics(tables: RouteInfo) -> TopicList:
     return TopicList(topic_list={topic for topic, _ in tables.table.topics()})
 
 
-def topics_of_cluster(tables: RouteInfo, cluster: str) -> TopicList:
-    """Topics that any broker of a cluster holds."""
-    return TopicList(topic_list={name for name in names_of_cluster(tables, cluster) if name is not None})
-
-
 def names_of_cluster(tables: RouteInfo, cluster: str) -> Iterator[str | None]:
-    """The same one by one, with None for one that was there before; brokers may come and go meanwhile."""
+    """The topics that any broker of a cluster holds, one by one, with None for one that was there before.
+
+    Brokers may come and go meanwhile.
+    """
     seen: set[str] = set()
     for broker_name in list(tables.clusters.get(cluster, ())):
         for topic in list(tables.table.held.get(broker_name, ())):
@@ -125,13 +121,8 @@ def system_topics(tables: RouteInfo) -> TopicList:
     return TopicList(topic_list=names, broker_addr=address)
 
 
-def topics_by_flag(tables: RouteInfo, *, have: int, lack: int = 0) -> TopicList:
-    """Topics whose system flag holds `have` and none of `lack`, by their first broker."""
-    return TopicList(topic_list={name for name in names_by_flag(tables, have=have, lack=lack) if name is not None})
-
-
 def names_by_flag(tables: RouteInfo, *, have: int, lack: int = 0) -> Iterator[str | None]:
-    """The same one by one, with None for each of the others."""
+    """The topics whose system flag holds `have` and none of `lack`, by their first broker, and None for the others."""
     for topic, queue in tables.table.topics():
         yield topic if queue.topic_sys_flag & have and not queue.topic_sys_flag & lack else None
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.network import Network, TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
@@ -54,7 +54,7 @@ async def open_name_server(
 
 @asynccontextmanager
 async def _running(server: NameServer, network: Network, limits: ServerLimits | None) -> AsyncIterator[None]:
-    dispatcher = Dispatcher(processors(server))
+    dispatcher = RequestDispatcher(processors(server))
     settings = server.config.server
     bounds = limits or ServerLimits(
         connection=ConnectionLimits(idle_timeout=settings.server_channel_max_idle_time_seconds)

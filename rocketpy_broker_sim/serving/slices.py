@@ -162,7 +162,7 @@ class Slices:
         self._lot.unpark()
 
     def sliced(self, function: SlicedProcessor, *, growth: int = _GROWTH) -> Processor:
-        """A processor for a Dispatcher that carries out a generator function in slices.
+        """A processor for a RequestDispatcher that carries out a generator function in slices.
 
         While it is under way its connection hands over no other request, so that their order is kept.
 

@@ -6,7 +6,7 @@ dispatcher. Plays the part of CommitLog.putMessage, MessageExtEncoder and Defaul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, count, repeat
 from operator import add
 from typing import TYPE_CHECKING
@@ -64,7 +64,6 @@ class MessageWriter:
         config: MessageStoreConfig,
         commit_log: CommitLog,
         queues: QueueTable,
-        on_written: Callable[[Sequence[QueuedRequest]], None],
         clock: StoredClock,
     ) -> None:
         """Nothing is gathered yet.
@@ -73,11 +72,9 @@ class MessageWriter:
             config: Sizes and limits.
             commit_log: Takes the records.
             queues: Give offsets.
-            on_written: Takes the requests of records that were just written, in log order.
             clock: Gives the stored times.
         """
         self._config = config
-        self._on_written = on_written
         self._log = commit_log
         self._queues = queues
         self._levels = DelayLevels(config.message_delay_level)
@@ -403,15 +400,18 @@ class MessageWriter:
 
     # --- writing
 
-    def commit(self) -> None:
+    def commit(self) -> Sequence[QueuedRequest]:
         """Write what has gathered.
+
+        Returns:
+            The requests of the records that were written, in log order.
 
         Raises:
             StoreError: The disk refused; none of the gathered messages counts, their offsets will be given again.
         """
         gathered = self._gathered
         if not gathered:
-            return
+            return ()
         self._gathered = []
         try:
             self._log.commit(gathered[-1].store_timestamp)
@@ -420,7 +420,7 @@ class MessageWriter:
                 if is_consumable(request.sys_flag):
                     request.queue.next_offset = request.queue_offset
             raise
-        self._on_written(gathered)
+        return gathered
 
 
 def _with_host_bits(message: IncomingMessage | MessageRun) -> int:

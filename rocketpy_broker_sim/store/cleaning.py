@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
 
-__all__ = ["DiskLevel", "Plan", "disk_level", "how_many", "is_hour_to_delete", "plan"]
+__all__ = ["CleaningPlan", "DiskLevel", "disk_level", "how_many", "is_hour_to_delete", "plan"]
 
 HOUR_MS = 3_600_000
 _MAX_USED = (10, 95)
@@ -34,7 +34,7 @@ class DiskLevel(IntEnum):
     """The same, and nothing new is taken."""
 
 
-class Plan(NamedTuple):
+class CleaningPlan(NamedTuple):
     """What one round of cleaning does to the commit log.
 
     Attributes:
@@ -90,7 +90,7 @@ def how_many(modified: Sequence[int], now_ms: int, reserved_ms: int, *, at_once:
 
 def plan(
     config: MessageStoreConfig, usage: float, modified: Sequence[int], now_ms: int, *, on_command: bool = False
-) -> Plan:
+) -> CleaningPlan:
     """What a round does.
 
     Args:
@@ -109,6 +109,7 @@ def plan(
     elif is_hour_to_delete(config.delete_when, now_ms):
         why = "it is the hour to delete"
     else:
-        return Plan(level, 0, "")
+        return CleaningPlan(level, 0, "")
     reserved = config.file_reserved_time * HOUR_MS
-    return Plan(level, how_many(modified, now_ms, reserved, at_once=at_once, most=config.delete_file_batch_max), why)
+    count = how_many(modified, now_ms, reserved, at_once=at_once, most=config.delete_file_batch_max)
+    return CleaningPlan(level, count, why)

@@ -39,6 +39,7 @@ class StoreFlush:
         dispatched: Says up to where the queues have the log: position, and store time of the last record.
 
     Attributes:
+        commit_log: The log; its `flush` brings it to the disk by itself.
         checkpoint: What the file says.
     """
 
@@ -51,7 +52,7 @@ class StoreFlush:
         dispatched: Callable[[], tuple[int, int]],
     ) -> None:
         self._storage = storage
-        self._log = commit_log
+        self.commit_log = commit_log
         self._queues = queues
         self._index = index
         self._dispatched = dispatched
@@ -74,39 +75,43 @@ class StoreFlush:
         """Note for the next checkpoint whether every record from here on will end with its own checksum."""
         before = self.checkpoint.sealed_from
         if sealed:
-            self._sealed_from = self._log.written[0] if before is None else min(before, self._log.written[0])
+            self._sealed_from = (
+                self.commit_log.written[0] if before is None else min(before, self.commit_log.written[0])
+            )
         else:
             self._sealed_from = None
 
-    def flush_log(self) -> None:
-        """Return when the log as written now has reached the disk.
+    def prepare(self, *, everything: bool = False) -> None:
+        """Settle what the next flush brings to the disk beyond what is written. For the loop, before each of them.
+
+        Args:
+            everything: Let nothing wait for a later one.
+        """
+        self._index.seal(everything=everything)
+
+    def flush_all(self) -> None:
+        """Return when log and queues as written now have reached the disk, and the checkpoint says so. For a thread.
 
         Raises:
             FlushPostponedError: It could not begin; nothing is lost.
-            StoreError: The disk failed, now or before.
+            StoreError: The disk failed, now or before; nothing is taken any more until the store is opened again.
         """
-        self._log.flush()
-
-    def flush_all(self) -> None:
-        """Return when log and queues as written now have reached the disk, and the checkpoint says so.
-
-        Raises:
-            StoreError: As for `flush_log`.
-        """
-        self._log.flush()
+        self.commit_log.flush()
         self.flush_queues()
 
     def flush_queues(self, least_pages: int = 0) -> None:
         """Return when the queues have reached the disk; the checkpoint then vouches for them and for the flushed log.
 
+        For a thread; the loop may go on putting.
+
         Args:
             least_pages: Leave out queues with fewer pages of new units; the checkpoint vouches for the log alone then.
 
         Raises:
-            StoreError: As for `flush_log`.
+            StoreError: As for `flush_all`.
         """
-        if self._log.failure is not None:
-            raise self._log.failure
+        if self.commit_log.failure is not None:
+            raise self.commit_log.failure
         forgotten = self._forgotten
         units = self._queues.units  # first: fewer than there are by then are no reason for a doubt
         dispatched = self._dispatched()  # before flushing: what is later may not be covered
@@ -116,9 +121,9 @@ class StoreFlush:
         except NotBegunError as exc:
             raise FlushPostponedError(str(store_error(exc, "flushing the consume queues", where))) from exc
         except OSError as exc:
-            self._log.failure = store_error(exc, "flushing the consume queues", where, fatal=True)
-            raise self._log.failure from exc
-        self._index.flush(self._log.flushed)
+            self.commit_log.failure = store_error(exc, "flushing the consume queues", where, fatal=True)
+            raise self.commit_log.failure from exc
+        self._index.flush(self.commit_log.flushed)
         with self._vouching:
             self._vouch(dispatched if not least_pages else None, units if forgotten == self._forgotten else None)
 
@@ -153,10 +158,10 @@ class StoreFlush:
         checkpoint = attrs.evolve(
             before,
             # Before the position: the log may be flushed on meanwhile, and too early a time only means more to check.
-            log_timestamp=self._log.flushed_timestamp,
+            log_timestamp=self.commit_log.flushed_timestamp,
             queue_timestamp=dispatched[1],
             index_timestamp=self._index.progress.full_timestamp,
-            flushed=self._log.flushed,
+            flushed=self.commit_log.flushed,
             dispatched=dispatched[0],
             sealed_from=self._sealed_from,
             units=units,

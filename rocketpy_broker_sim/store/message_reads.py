@@ -6,16 +6,14 @@ DefaultMessageStore.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreError
 from rocketpy.wire.enums import BoundaryType
-from rocketpy_broker_sim.store.disk.failure import store_error
+from rocketpy_broker_sim.store.disk.failure import store_error, translated
 from rocketpy_broker_sim.store.read_check import ReadCheck
 from rocketpy_broker_sim.store.reading import MAX_PULL_BYTES, QueueReader
-from rocketpy_broker_sim.store.running_flags import RunningFlags
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.put_result import GetMessageResult, Match
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
     from rocketpy_broker_sim.store.queue.table import QueueTable
+    from rocketpy_broker_sim.store.running_flags import RunningFlags
 
 __all__ = ["MessageReads"]
 
@@ -43,17 +42,26 @@ class MessageReads:
         config: Limits of a read; they may be changed at any time.
         commit_log: Where the records are.
         queues: Where the positions of the records are.
+        flags: Say whether messages may be read.
 
     Attributes:
-        flags: Why it is not read or written for the time being.
+        check: Looks at messages from before this run.
     """
 
-    def __init__(self, storage: Storage, config: MessageStoreConfig, commit_log: CommitLog, queues: QueueTable) -> None:
-        self.flags = RunningFlags()
+    def __init__(
+        self,
+        storage: Storage,
+        config: MessageStoreConfig,
+        commit_log: CommitLog,
+        queues: QueueTable,
+        flags: RunningFlags,
+    ) -> None:
+        self.check = ReadCheck(storage, config, commit_log)
+        self._flags = flags
         self._storage = storage
         self._log = commit_log
         self._queues = queues
-        self._reader = QueueReader(config, commit_log, queues, ReadCheck(storage, config, commit_log))
+        self._reader = QueueReader(config, commit_log, queues, self.check)
 
     # --- messages
 
@@ -82,8 +90,8 @@ class MessageReads:
         Raises:
             StoreError: The disk refused, or the store may not be read now.
         """
-        if self.flags.bits and not self.flags.is_readable:
-            raise StoreError(f"nothing is read for now: the store is marked {self.flags}")
+        if self._flags.bits and not self._flags.is_readable:
+            raise StoreError(f"nothing is read for now: the store is marked {self._flags}")
         try:  # without a context manager: every pull comes here
             return self._reader.get(topic, queue_id, offset, max_count, max_bytes, match, wanted)
         except OSError as exc:
@@ -101,7 +109,7 @@ class MessageReads:
         except OSError as exc:
             raise store_error(exc, "reading the commit log", self._storage.describe("")) from exc
         if data is not None and size is None:
-            self._reader.check.record(data, position)
+            self.check.record(data, position)
         return data
 
     def records_at(self, topic: str, queue_id: int, offsets: Sequence[int]) -> list[tuple[LogRecord, bytes] | None]:
@@ -133,7 +141,7 @@ class MessageReads:
         ]
 
     def _found(self, queue: ConsumeQueue, offset: int, data: bytes, position: int) -> tuple[LogRecord, bytes] | None:
-        record = self._reader.check.look(data, position)
+        record = self.check.look(data, position)
         if record is None or record.size != len(data) or record.queue_offset != offset:
             return None
         return (record, data) if (record.topic, record.queue_id) == (queue.topic_bytes, queue.queue_id) else None
@@ -155,7 +163,7 @@ class MessageReads:
         queue = self._queues.find((topic, queue_id))
         if queue is None:
             return 0
-        with self._translated("searching a queue", queue.row.folder):
+        with translated(self._storage, "searching a queue"):
             return self._reader.offset_by_time(queue, timestamp, boundary)
 
     def position(self, topic: str, queue_id: int, offset: int) -> int | None:
@@ -174,7 +182,7 @@ class MessageReads:
         queue = self._queues.find((topic, queue_id))
         if queue is None:
             return -1
-        with self._translated("reading a queue", queue.row.folder):
+        with translated(self._storage, "reading a queue"):
             return self._reader.store_time(queue, offset)
 
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
@@ -200,10 +208,3 @@ class MessageReads:
     def queue_ids(self, topic: str) -> list[int]:
         """Numbers of the queues of a topic."""
         return sorted(queue.queue_id for queue in self._queues.of_topic(topic))
-
-    @contextmanager
-    def _translated(self, doing: str, path: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as exc:
-            raise store_error(exc, doing, self._storage.describe("")) from exc

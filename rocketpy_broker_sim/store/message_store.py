@@ -1,39 +1,39 @@
 """The message store: takes messages, keeps them, gives them back. The one door to everything in this package.
 
-One loop calls put, commit_pending, reput and the reads; meanwhile one thread at a time may flush the log, and one the
-queues. It has no timers, tasks or threads of its own: the services of the broker drive it.
-Plays the part of DefaultMessageStore.
+It takes messages and opens and closes everything; reading, queries by key, flushing, catching up with the index and
+retention are parts with a name. One loop calls put, commit_pending, reput and the reads; meanwhile one thread at a time
+may flush the log, and one the queues. It has no timers, tasks or threads of its own: the services of the broker drive
+it. Plays the part of DefaultMessageStore.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rocketpy.errors import StoreCorruptError, StoreError
+from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy_broker_sim.config import FlushDiskType, MessageStoreConfig
 from rocketpy_broker_sim.store.append import MessageWriter
 from rocketpy_broker_sim.store.clock import StoredClock
 from rocketpy_broker_sim.store.deleted_topics import DeletedTopics
-from rocketpy_broker_sim.store.disk.failure import store_error
+from rocketpy_broker_sim.store.disk.failure import store_error, translated
 from rocketpy_broker_sim.store.disk.files_ahead import FilesAhead
 from rocketpy_broker_sim.store.disk.row_loading import ALL_BUT_LAST
 from rocketpy_broker_sim.store.dispatch import CommitLogDispatcher
 from rocketpy_broker_sim.store.flushing import StoreFlush
 from rocketpy_broker_sim.store.index.catch_up import IndexCatchUp
-from rocketpy_broker_sim.store.index.file import FOLDER
 from rocketpy_broker_sim.store.index.key_index import KeyIndex
+from rocketpy_broker_sim.store.key_queries import KeyQueries
 from rocketpy_broker_sim.store.log import commit_log
 from rocketpy_broker_sim.store.log.pooled_log import PooledLog, commit_log_of
 from rocketpy_broker_sim.store.message_reads import MessageReads
 from rocketpy_broker_sim.store.put_result import (
     Arrival,
     IncomingMessage,
-    KeyQueryResult,
     MessageRun,
     PlacedRun,
     PutMessageResult,
@@ -45,6 +45,7 @@ from rocketpy_broker_sim.store.queue.table import QueueTable
 from rocketpy_broker_sim.store.recovery import Recovery
 from rocketpy_broker_sim.store.reput import Reput
 from rocketpy_broker_sim.store.retention import Retention
+from rocketpy_broker_sim.store.running_flags import RunningFlags
 from rocketpy_broker_sim.store.steps import Steps, finish
 from rocketpy_broker_sim.store.store_state import Phase, StoreState
 
@@ -62,24 +63,23 @@ _FOLDERS = {commit_log.FOLDER: "storePathCommitLog", consume_queue.FOLDER: "stor
 """What a broker writes and another one must not, and the settings that say where it lies."""
 INDEX_STEP = 100
 """Records that the index takes at a time, once it was held up by one with very many keys."""
-MAX_QUERY_BYTES = 15 * 1024 * 1024
-"""Of the records that a query gives: peers take no frame above 16 MiB."""
 _RUNNING = Phase.RUNNING
 log = get_logger(__name__)
 
 
-def _ignore(arrival: Arrival) -> None:
-    """Stand in where nobody waits for messages."""
-
-
-class MessageStore(MessageReads):
+class MessageStore:
     """Commit log and consume queues of one broker, over one Storage.
 
     Attributes:
         config: Sizes and limits; limits may be changed at any time.
+        reads: Gives messages by queue and by position, offsets and times.
+        keys: Gives messages by their keys.
+        flushing: Brings log, queues and index to the disk.
         retention: Takes out what has expired.
-        index: Where messages are found by their keys.
+        index: Where the positions of messages are found by their keys.
+        index_catch_up: Brings the index level with the log.
         state: How far its life is.
+        flags: Why it is not read or written for the time being.
         clock: Knows how long what waits has waited.
         files_ahead: Makes the next file of the log ahead.
         was_unclean: Whether the last run did not end in order; known once it is loaded.
@@ -90,7 +90,6 @@ class MessageStore(MessageReads):
         storage: Storage,
         config: MessageStoreConfig,
         *,
-        on_arrival: Callable[[Arrival], None] = _ignore,
         clock: StoredClock | None = None,
     ) -> None:
         """Nothing is touched before `load`.
@@ -98,28 +97,31 @@ class MessageStore(MessageReads):
         Args:
             storage: The directory.
             config: Sizes and limits.
-            on_arrival: Called by `reput` for every queue that got new messages.
             clock: Gives the stored times; without one they come from the wall clock alone.
         """
-        log_files = commit_log_of(storage, config)
-        ext_size = config.mapped_file_size_consume_queue_ext if config.enable_consume_queue_ext else 0
-        queues = QueueTable(storage, config.mapped_file_size_consume_queue, ext_file_size=ext_size)
-        super().__init__(storage, config, log_files, queues)
         self.config = config
         self.state = StoreState()
+        self.flags = RunningFlags()
+        self.clock = clock or StoredClock()
+        self.was_unclean = False
+        self._storage = storage
+        self._log = commit_log_of(storage, config)
+        ext_size = config.mapped_file_size_consume_queue_ext if config.enable_consume_queue_ext else 0
+        self._queues = QueueTable(storage, config.mapped_file_size_consume_queue, ext_file_size=ext_size)
+        self.reads = MessageReads(storage, config, self._log, self._queues, self.flags)
         self.files_ahead = FilesAhead(storage, config, self._log.row)
-        self._on_arrival = on_arrival
+        self._arrived: list[Arrival] = []
+        """What has arrived in calls that could not return it."""
         self._dispatcher = CommitLogDispatcher(self._queues)
         self._reput = Reput(storage, config, self._log, self._dispatcher, self.flags)
-        self.clock = clock or StoredClock()
-        self._writer = MessageWriter(config, self._log, self._queues, self._reput.add, self.clock)
+        self._writer = MessageWriter(config, self._log, self._queues, self.clock)
         self.index = KeyIndex(storage, config, self.flags)
-        self._catch_up = IndexCatchUp(self.index, self._log, config, lambda: self._reput.done)
-        self._flush = StoreFlush(storage, self._log, self._queues, self.index, lambda: self._reput.done)
-        self.retention = Retention(storage, config, self._log, self._queues, self.index, lambda: self._flush.settled)
+        self.index_catch_up = IndexCatchUp(self.index, self._log, config, lambda: self._reput.done)
+        self.keys = KeyQueries(storage, self.index, self.reads)
+        self.flushing = StoreFlush(storage, self._log, self._queues, self.index, lambda: self._reput.done)
+        self.retention = Retention(storage, config, self._log, self._queues, self.index, lambda: self.flushing.settled)
         self._deleted = DeletedTopics(storage)
         self._locks: list[Callable[[], None]] = []
-        self.was_unclean = False
 
     # --- opening and closing
 
@@ -134,7 +136,7 @@ class MessageStore(MessageReads):
         self.state.advance(Phase.LOADED)
         try:
             self._lock()
-            with self._translated("opening the store", ""):
+            with translated(self._storage, "opening the store"):
                 self._open()
         except BaseException:
             self.abandon()
@@ -166,10 +168,10 @@ class MessageStore(MessageReads):
 
     def _open(self) -> None:
         unclean = self.was_unclean = self._storage.exists(ABORT)
-        checkpoint = self._flush.load()
+        checkpoint = self.flushing.load()
         if self.config.enable_consume_queue_ext:
             self._storage.make_dir(consume_queue_ext.FOLDER)
-        self._reader.check.seal(checkpoint.sealed_from)
+        self.reads.check.seal(checkpoint.sealed_from)
         safe = ALL_BUT_LAST if checkpoint.flushed is None else checkpoint.flushed
         self._log.row.load(safe=safe if unclean else None)
         load_queues(self._storage, self._queues, checkpoint, unclean=unclean)
@@ -186,8 +188,8 @@ class MessageStore(MessageReads):
         self._open_index(checkpoint, unclean=unclean)
         self.state.advance(Phase.RECOVERED)
         # Not only what recovery changed: how records will be checked has to be known before the first is written.
-        self._flush.seal(sealed=self.config.enabled_append_prop_crc)
-        self._flush.flush_all()
+        self.flushing.seal(sealed=self.config.enabled_append_prop_crc)
+        self.flushing.flush_all()
 
     def _open_index(self, checkpoint: Checkpoint, *, unclean: bool) -> None:
         """Let the index catch up with the log, and follow it from here on."""
@@ -195,7 +197,7 @@ class MessageStore(MessageReads):
         self.index.load(checkpoint, self._log.start, end, unclean=unclean)
         if not self.config.message_index_enable:
             return
-        self._catch_up.begin()
+        self.index_catch_up.begin()
         self._dispatcher.readers.append(self.index.put)
 
     def close(self) -> None:
@@ -222,8 +224,8 @@ class MessageStore(MessageReads):
             self._locks.pop()()
 
     def _finish(self) -> None:
-        self._writer.commit()
-        with self._translated("taking back a failed write", commit_log.FOLDER):
+        self.commit_pending()
+        with translated(self._storage, "taking back a failed write"):
             self._log.mend()
         self.move_buffers()
         self._log.flush()
@@ -231,10 +233,10 @@ class MessageStore(MessageReads):
         while self.can_reput:
             self.reput()
         self.index.seal(everything=True)
-        self._flush.flush_all()
-        with self._translated("noting where the queues stand", ""):
-            write_summary(self._storage, self._queues, self._flush.checkpoint, self._log.start)
-        with self._translated("removing the mark of a running broker", ABORT):
+        self.flushing.flush_all()
+        with translated(self._storage, "noting where the queues stand"):
+            write_summary(self._storage, self._queues, self.flushing.checkpoint, self._log.start)
+        with translated(self._storage, "removing the mark of a running broker"):
             self.files_ahead.discard()
             self._storage.unlink(ABORT)
 
@@ -287,22 +289,30 @@ class MessageStore(MessageReads):
         Raises:
             StoreError: The disk refused. None of them counts, and their offsets will be given again.
         """
-        self._writer.commit()
+        self._reput.add(self._writer.commit())
 
-    def reput(self) -> None:
-        """Bring written messages into their queues and tell of them; with SYNC_FLUSH only what has been flushed.
+    def reput(self) -> Sequence[Arrival]:
+        """Bring written messages into their queues; with SYNC_FLUSH only what has been flushed.
 
         When many could not be brought there before, it brings a part of them: `can_reput` says whether more are left.
         So it does with the index, behind a message with very many keys.
+
+        Returns:
+            The queues that have new messages since the last call, with what has arrived in each.
 
         Raises:
             StoreError: The disk refused. Messages are taken nevertheless, and a later call tries it again; after
                 thirty failures in a row no more are taken until one succeeds.
         """
-        for arrival in self._reput.step(self._visible_end):
-            self._on_arrival(arrival)
+        self._dispatch()
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def _dispatch(self) -> None:
+        """Bring written messages into their queues, and keep what has arrived for the next `reput`."""
+        self._arrived += self._reput.step(self._visible_end)
         if self.index.is_busy:
-            self._catch_up.step(INDEX_STEP)
+            self.index_catch_up.step(INDEX_STEP)
 
     @property
     def _visible_end(self) -> int:
@@ -351,7 +361,7 @@ class MessageStore(MessageReads):
         if isinstance(self._log, PooledLog):
             self._log.move(least_pages)
 
-    # --- the disk
+    # --- how far the log is
 
     @property
     def written_position(self) -> int:
@@ -363,108 +373,14 @@ class MessageStore(MessageReads):
         """Up to where the disk has the log."""
         return self._log.flushed
 
-    def flush_commit_log(self) -> None:
-        """Return when the log as written now has reached the disk. For a thread; the loop may go on putting.
-
-        Raises:
-            StoreError: The disk failed, now or before; nothing is taken any more until the store is opened again.
-        """
-        self._flush.flush_log()
-
-    def prepare_flush(self, *, everything: bool = False) -> None:
-        """Settle what the next `flush` brings to the disk beyond what is written. For the loop, before each of them.
-
-        Args:
-            everything: Let nothing wait for a later one.
-        """
-        self.index.seal(everything=everything)
-
-    def flush(self) -> None:
-        """Return when log and queues as written now have reached the disk, and the checkpoint says so. For a thread.
-
-        Raises:
-            StoreError: As for `flush_commit_log`.
-        """
-        self._flush.flush_all()
-
-    def flush_queues(self, least_pages: int = 0) -> None:
-        """Return when queues with so many pages of new units have reached the disk, and the checkpoint. For a thread.
-
-        Raises:
-            StoreError: As for `flush_commit_log`.
-        """
-        self._flush.flush_queues(least_pages)
-
-    # --- keys
-
-    def catch_up_index(self, most: int) -> bool:
-        """Index up to so many messages that the index lacks; whether others are left."""
-        return self._catch_up.step(most)
-
-    @property
-    def index_catch_up(self) -> IndexCatchUp:
-        """What goes on with an index that the disk refused."""
-        return self._catch_up
-
-    def query(self, topic: str, key: str, most: int, begin: int, end: int) -> KeyQueryResult:
-        """The messages of a topic whose key, or unique id, has the hash of `key`; others may have that hash too.
-
-        When they are more than one answer can hold, the newest ones.
-
-        Args:
-            topic: Their topic.
-            key: The key.
-            most: How many at most; the settings may lower it.
-            begin: The earliest store time, ms.
-            end: The latest one.
-
-        Raises:
-            StoreError: The disk refused.
-            StoreCorruptError: Nothing was found but damaged messages; beside others they are left out, and logged.
-        """
-        return finish(self.query_steps(topic, key, most, begin, end))
-
-    def query_steps(self, topic: str, key: str, most: int, begin: int, end: int) -> Steps[KeyQueryResult]:
-        """`query` in steps: many messages may have the hash, or share its slot, and each is to be looked at."""
-        with self._translated("looking for a key", FOLDER):
-            found = yield from self.index.find_steps(topic, key, most, begin, end)
-        if not found.positions:
-            return KeyQueryResult([], 0, 0)
-        records = yield from self._newest(found.positions)
-        return KeyQueryResult(records, found.last_timestamp, found.last_position)
-
-    def _newest(self, positions: Iterable[int]) -> Steps[list[bytes]]:
-        """The records at some positions, in the order of the log: as many of the last ones as one answer can hold."""
-        records: list[bytes] = []
-        total, damage = 0, None
-        for position in sorted(positions, reverse=True):
-            try:
-                record = self.read(position) or b""
-            except StoreCorruptError as exc:
-                log.error("a query leaves a message out: %s", exc)
-                damage = exc
-                continue
-            total += len(record)
-            if total > MAX_QUERY_BYTES:
-                break
-            records.append(record)
-            yield
-        if damage is not None and not records:
-            raise damage
-        return [record for record in reversed(records) if record]
-
     # --- topics
 
     def may_delete(self, topics: Collection[str]) -> bool:
         """Whether topics may be deleted: those that were before are remembered while the log has records of them."""
         return self._deleted.has_room(topics, self._log.start)
 
-    def delete_topic(self, topic: str) -> None:
-        """Delete the queues of a topic; its records stay in the log until that is cleaned."""
-        self.delete_topics([topic])
-
     def delete_topics(self, topics: Collection[str]) -> None:
-        """Delete the queues of several topics."""
+        """Delete the queues of topics; their records stay in the log until that is cleaned."""
         finish(self.delete_topics_steps(topics))
 
     def delete_topics_steps(self, topics: Collection[str]) -> Steps[None]:
@@ -476,10 +392,10 @@ class MessageStore(MessageReads):
             return
         self.commit_pending()
         self.move_buffers()  # what is left of the topics must end where the log does
-        self.reput()
-        with self._translated("deleting topics", consume_queue.FOLDER):
+        self._dispatch()
+        with translated(self._storage, "deleting topics"):
             self._deleted.note(topics, self._log.start, self._log.written[0])
-            self._flush.forget_units([queue for topic in topics for queue in self._queues.of_topic(topic)])
+            self.flushing.forget_units([queue for topic in topics for queue in self._queues.of_topic(topic)])
             for topic in topics:
                 self._reput.forget(topic)
                 self._queues.take_out(topic)

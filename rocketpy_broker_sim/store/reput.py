@@ -95,6 +95,8 @@ class Reput:
 
     def add(self, requests: Sequence[QueuedRequest]) -> None:
         """Take requests of records that were just written, in log order."""
+        if not requests:
+            return
         waiting = self._waiting
         for request in requests:
             if request.size <= FEW_BYTES or len(request.properties) == 1:

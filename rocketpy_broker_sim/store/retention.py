@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from rocketpy_broker_sim.store.cleaning import Plan, plan
+from rocketpy_broker_sim.store.cleaning import CleaningPlan, plan
 from rocketpy_broker_sim.store.disk.failure import store_error
 from rocketpy_broker_sim.store.index import file as index_file
 from rocketpy_broker_sim.store.log import commit_log
@@ -61,7 +61,7 @@ class Retention:
 
     # --- for a thread
 
-    def plan(self, now_ms: int, *, on_command: bool = False) -> Plan:
+    def plan(self, now_ms: int, *, on_command: bool = False) -> CleaningPlan:
         """Look at the disk, and say what should go now.
 
         Raises:

@@ -157,7 +157,7 @@ async def test_LC1_everything_restarts_in_turn_under_load(autojump_clock: MockCl
             await trio.sleep(0.1)
             nursery.cancel_scope.cancel()
         assert len(acknowledged) > 20
-        assert cluster.brokers[0].store.max_offset("T", 0) >= len(acknowledged)
+        assert cluster.brokers[0].store.reads.max_offset("T", 0) >= len(acknowledged)
         assert await route(cluster) == {"broker-a"}
 
 

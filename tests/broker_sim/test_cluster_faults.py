@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 import trio
 from trio.testing import MockClock
@@ -34,7 +36,7 @@ async def test_refused_sends_are_not_stored(autojump_clock: MockClock) -> None:
 async def test_delayed_sends_are_stored_later(autojump_clock: MockClock) -> None:
     async with LocalCluster(network="memory") as cluster, rocketpy.Producer("shop", **reach(cluster)) as producer:
         await producer.send(Message("Orders", b"1"))
-        cluster.delay_sends(2.5)
+        cluster.delay_sends(timedelta(seconds=2.5))
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(producer.send, Message("Orders", b"2"))

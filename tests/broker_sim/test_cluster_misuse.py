@@ -26,7 +26,12 @@ PLACES = [
     (1.0, "named by its number"),
 ]
 TIMES = [(0, "at least 1, not 0"), (-1, "at least 1"), ("1", "whole number, not '1'"), (None, "whole"), (1.5, "whole")]
-SECONDS = [(-1, "-1 seconds cannot be"), ("1", "number of seconds, not '1'"), (None, "seconds"), (float("nan"), "nan")]
+SECONDS = [
+    (-1, "-1 seconds cannot be"),
+    ("1", "seconds or a timedelta, not '1'"),
+    (None, "seconds"),
+    (float("nan"), "nan"),
+]
 NAMES = [("", "blank"), ("two words", "characters"), (None, "must be a str"), (5, "must be a str"), ("x" * 200, "200")]
 
 MISUSES = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ async def test_waiting_for_messages_across_a_restart(autojump_clock: MockClock) 
         await cluster.send(Message("Orders", b"1"))
         await trio.sleep(1)
         await cluster.restart_broker(0)
-        await cluster.send(Message("Orders", b"2"))
+        await cluster.send(Message("Orders", "2"))
         await trio.sleep(1)
         assert found == []
         await cluster.send(Message("Orders", b"3"))
@@ -46,6 +47,11 @@ async def test_waiting_for_messages_ends_and_says_what_there_is(autojump_clock: 
         assert caught.value.missing == (repr(cluster.messages("Orders")[0]),)
         assert caught.value.timeout == 3
         assert isinstance(caught.value, TimeoutError)
+        with pytest.raises(WaitTimeoutError, match=r"messages after 90 s"):
+            await cluster.wait_messages("Orders", 2, timeout=timedelta(minutes=1.5))
+        assert trio.current_time() - began == pytest.approx(93)
+        with pytest.raises(WaitTimeoutError, match=r"within 0.001 s"):
+            await cluster.wait_consumed("billing", "Orders", timeout=timedelta(milliseconds=1))
         with pytest.raises(
             WaitTimeoutError, match=r"has 0 of 1 messages after 0 s:\n  no group billing has ever consumed here$"
         ):

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from rocketpy.remoting.connection import Connection
-from rocketpy.remoting.dispatch import Dispatcher, Processor
+from rocketpy.remoting.dispatch import Processor, RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.server import RemotingServer, serve
 from rocketpy.services import open_services
@@ -24,7 +24,7 @@ class FakeServer:
 
     def __init__(self, processors: Mapping[int, Processor] | None = None) -> None:
         self.requests: list[RemotingCommand] = []
-        self.dispatcher = Dispatcher(processors or {})
+        self.dispatcher = RequestDispatcher(processors or {})
         self.address = ""
         self.server: RemotingServer | None = None
 

@@ -31,6 +31,7 @@ from rocketpy.results import PullStatus, SendStatus
 from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
 from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.enums import BoundaryType
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader, SendMessageRequestHeader
@@ -123,9 +124,10 @@ def send_header(**fields: object) -> SendMessageRequestHeader:
 
 
 async def send_one(w: World, **fields: object):
-    return await send.send_message(
-        w.pool, w.address, send_header(**fields), b"body", broker_name="broker-a", message_id="ID", timeout=3
-    )
+    header = send_header(**fields)
+    code = RequestCode.SEND_BATCH_MESSAGE if header.batch else RequestCode.SEND_MESSAGE_V2
+    answer = await call(w.pool, w.address, RemotingCommand(code, header.to_short_ext(), b"body"), timeout=3)
+    return send.send_result(answer, w.address, header.topic, "broker-a", "ID")
 
 
 async def test_a_send_says_where_the_message_is(autojump_clock: trio.testing.MockClock) -> None:
@@ -194,15 +196,11 @@ async def test_an_answer_without_its_fields_is_the_peers_fault(autojump_clock: t
             await send_one(w)
 
 
-async def test_batches_and_one_way_sends(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_batch_has_an_id_for_each_message(autojump_clock: trio.testing.MockClock) -> None:
     async with open_world() as w:
         w.answers(RequestCode.SEND_BATCH_MESSAGE, msgId="A,B", queueId=0, queueOffset=5)
         result = await send_one(w, batch=True)
         assert (result.offset_message_id, w.asked()["m"]) == ("A,B", "true")
-        await send.send_oneway(w.pool, w.address, send_header(), b"x", timeout=3)
-        await trio.testing.wait_all_tasks_blocked()
-        assert w.broker.requests[-1].is_oneway
-        assert w.broker.requests[-1].code == RequestCode.SEND_MESSAGE_V2
 
 
 async def test_sending_back(autojump_clock: trio.testing.MockClock) -> None:

@@ -6,6 +6,7 @@ import importlib
 import pickle
 import pkgutil
 from collections.abc import Iterator
+from datetime import datetime
 
 import attrs
 import pytest
@@ -17,7 +18,7 @@ from rocketpy.config.tracing import TracedConfig
 from rocketpy.consumer.strategies import AllocateAveragely
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
-from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.codes import ResponseCode, SerializeType
 from rocketpy.wire.compression import CompressionType
 from rocketpy.wire.enums import ConsumeFromWhere, MessageModel
 
@@ -171,7 +172,7 @@ def test_name_servers_of_none_are_left_out(monkeypatch: pytest.MonkeyPatch) -> N
     [
         ("send_timeout", 3000, "seconds, not in milliseconds"),
         ("send_timeout", 0, "between"),
-        ("send_timeout", "3", "must be a number"),
+        ("send_timeout", "3", "must be seconds or a timedelta, not '3'"),
         ("send_timeout", float("nan"), "between"),
         ("heartbeat_broker_interval", 30_000, "seconds, not in milliseconds"),
         ("retry_times_when_send_failed", -1, "between"),
@@ -198,11 +199,10 @@ def test_name_servers_of_none_are_left_out(monkeypatch: pytest.MonkeyPatch) -> N
         ("detect_interval", 2000, "not in milliseconds"),
         ("detect_interval", 0, "between 0.01"),
         ("detect_timeout", 2000, "not in milliseconds"),
-        ("serialize_type", "XML", "JSON, ROCKETMQ"),
-        ("serialize_type", 1, "JSON, ROCKETMQ"),
-        ("compress_type", "GZIP", "LZ4, ZSTD, ZLIB"),
-        ("compress_type", "zlib", "not 'zlib': do you mean ZLIB"),
-        ("compress_type", 3, "LZ4, ZSTD, ZLIB"),
+        ("serialize_type", "XML", "'json' or 'rocketmq', or a member of SerializeType, not "),
+        ("serialize_type", 1, "'json' or 'rocketmq', or a member of SerializeType, not "),
+        ("compress_type", "GZIP", "'zlib', 'lz4' or 'zstd', or a member of CompressionType, not 'GZIP'"),
+        ("compress_type", 3, "'zlib', 'lz4' or 'zstd'"),
     ],
 )
 def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: object, says: str) -> None:
@@ -214,7 +214,7 @@ def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: o
     ("field", "value", "says"),
     [
         ("consume_timestamp", "yesterday", "yyyyMMddHHmmss"),
-        ("message_model", "clustering", "MessageModel"),
+        ("message_model", "shared", "'clustering' or 'broadcasting', or a member of MessageModel, not 'shared'"),
         ("pull_threshold_for_topic", 0, "or -1, the default, not 0"),
         ("pull_batch_size", 1025, "between"),
         ("allocate_strategy", "by_dice", "averagely, by_circle, consistent_hash"),
@@ -222,8 +222,12 @@ def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: o
         ("allocate_strategy", AllocateAveragely, "write AllocateAveragely()"),
         ("allocate_strategy", _answers_late, "a plain function"),
         ("broker_suspend_max_time", 30.0, "longer than"),
-        ("consume_timestamp", 1_700_000_000_000, "20240131235959 .local yyyyMMddHHmmss., not 1700000000000"),
-        ("consume_from_where", "FIRST", "a ConsumeFromWhere, .*: .*CONSUME_FROM_FIRST_OFFSET"),
+        ("consume_timestamp", 1_700_000_000, "consume_timestamp is 1700000000, and these look like seconds: give mill"),
+        ("consume_timestamp", 20240131235959, "give local yyyyMMddHHmmss as a str"),
+        ("consume_timestamp", datetime(2024, 1, 31, 12), "must have a time zone"),  # noqa: DTZ001
+        ("consume_timestamp", True, "milliseconds since 1970, or a datetime"),
+        ("consume_from_where", "begin", "be 'earliest', 'latest' or 'timestamp', or a member of ConsumeFromWhere, not"),
+        ("consume_from_where", 0, "'earliest', 'latest' or 'timestamp'"),
         ("max_reconsume_times", -2, "or -1, the default, not -2"),
         ("before_consume", lambda: None, "a function of the message .*: too many positional arguments"),
         (
@@ -321,8 +325,10 @@ def test_an_enumeration_may_be_given_by_the_name_of_its_member():
     config = PushConsumerConfig(group="g", message_model="BROADCASTING", consume_from_where="CONSUME_FROM_FIRST_OFFSET")
     assert config.message_model is MessageModel.BROADCASTING
     assert config.consume_from_where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-    for wrong in ("broadcasting", 1, None):
-        with pytest.raises(ConfigError, match=r"must be a MessageModel, not .*: BROADCASTING, CLUSTERING"):
+    for wrong in ("broadcast", 1, None):
+        with pytest.raises(
+            ConfigError, match="must be 'clustering' or 'broadcasting', or a member of MessageModel, not"
+        ):
             PushConsumerConfig(group="g", message_model=wrong)
 
 
@@ -347,3 +353,27 @@ def test_every_setting_that_is_a_flag_takes_true_and_false_only() -> None:
                 with pytest.raises(ConfigError, match=f"^{field.name} must be True or False, not {wrong!r}$"):
                     config(**needed, **{field.name: wrong})
     assert tried >= {"unit_mode", "enable_msg_trace", "send_latency_enable", "orderly", "auto_commit"}
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("earliest", ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET),
+        ("First", ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET),
+        ("LATEST", ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET),
+        ("last", ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET),
+        ("timestamp", ConsumeFromWhere.CONSUME_FROM_TIMESTAMP),
+        ("consume_from_timestamp", ConsumeFromWhere.CONSUME_FROM_TIMESTAMP),
+    ],
+)
+def test_where_to_start_has_short_names(name: str, member: ConsumeFromWhere) -> None:
+    assert PushConsumerConfig(group="g", consume_from_where=name).consume_from_where is member
+
+
+def test_names_of_members_may_be_written_in_any_case() -> None:
+    config = PushConsumerConfig(group="g", message_model="broadcasting", serialize_type="rocketMQ")
+    assert config.message_model is MessageModel.BROADCASTING
+    assert config.serialize_type is SerializeType.ROCKETMQ
+    assert ClientConfig(serialize_type="json").serialize_type is SerializeType.JSON
+    assert ProducerConfig(group="g", compress_type="Lz4").compress_type is CompressionType.LZ4
+    assert pickle.loads(pickle.dumps(config)) == config

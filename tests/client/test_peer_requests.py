@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from rocketpy.client.peer_requests import MOST_BYTES, MOST_WAITING, PeerRequests
 from rocketpy.errors import ClientClosedError, ConnectionLostError
 from rocketpy.remoting.connection import Connection
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.rounds import SLICE_SECONDS
 from rocketpy.wire.codes import ONEWAY_FLAG, ResponseCode
 from rocketpy.wire.command import RemotingCommand
@@ -45,7 +45,7 @@ class Loop:
             each()
 
     def requests(self) -> PeerRequests:
-        dispatcher = Dispatcher({ECHO: self.echo})
+        dispatcher = RequestDispatcher({ECHO: self.echo})
         return PeerRequests("b:1", dispatcher, post=self.posted.append, deliver=self.deliver)
 
 
@@ -116,7 +116,7 @@ async def test_a_connection_or_a_process_that_ends_hurts_nobody(autojump_clock: 
         raise ClientClosedError("the process is ending")
 
     loop = Loop()
-    dispatcher = Dispatcher({ECHO: loop.echo})
+    dispatcher = RequestDispatcher({ECHO: loop.echo})
     requests = PeerRequests("b:1", dispatcher, post=loop.posted.append, deliver=lost)
     requests.take(asking(MOST_WAITING + 2))
     loop.turn()

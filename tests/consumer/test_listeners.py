@@ -15,6 +15,7 @@ from rocketpy.client.instance import MQClientInstance
 from rocketpy.consumer.listeners import (
     OrderVerdict,
     Raised,
+    Told,
     Verdict,
     is_async_listener,
     is_ctrl_c,
@@ -63,8 +64,9 @@ def test_RT1_what_listeners_may_return(outcome: object, verdict: Verdict, caplog
 @pytest.mark.parametrize("outcome", [4, -1, "ok", b"", {}, 1.0, ConsumeResult, RetryLater])
 def test_threat_L7_junk_counts_as_failed_and_is_told(outcome: object, caplog: pytest.LogCaptureFixture) -> None:
     assert judge(outcome, stored_range(0, 3), batch=True, seldom=SELDOM) == Verdict(0)
-    assert "which has no meaning here: return None, ConsumeResult.SUCCESS" in caplog.text
-    assert "RetryLater, or how many of its 3 messages are done" in caplog.text
+    assert "which has no meaning here: return None, True or ConsumeResult.SUCCESS if it is done, and" in caplog.text
+    assert "False, ConsumeResult.RETRY or a RetryLater if it is to be tried again" in caplog.text
+    assert "or an int, how many of the 3 messages are done, counted from the front. It is tried again." in caplog.text
     assert "and 2 more" in caplog.text
 
 
@@ -91,6 +93,54 @@ def test_what_is_done_is_a_count(done: Any) -> None:
 def test_a_level_is_a_whole_number(level: Any) -> None:
     with pytest.raises(ConfigError, match="delay_level must be -1, 0 or a level"):
         RetryLater(level)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_threat_L7_a_mistake_is_logged_once_for_each_listener(in_order: bool, caplog: pytest.LogCaptureFixture) -> None:
+    def one(message: object) -> str:
+        return "done"
+
+    def another(message: object) -> int:
+        return 7
+
+    told = Told()
+    for listener in (one, another, one, another, one):
+        outcome = listener(None)
+        if in_order:
+            judge_in_order(
+                outcome,
+                [stored(0)],
+                batch=False,
+                auto_commit=True,
+                pause=1.0,
+                seldom=SELDOM,
+                listener=listener,
+                told=told,
+            )
+        else:
+            judge(outcome, [stored(0)], batch=False, seldom=SELDOM, listener=listener, told=told)
+    assert [entry.levelname for entry in caplog.records] == ["ERROR", "ERROR"]
+    assert "returned 'done'" in caplog.records[0].message
+    assert "returned 7" in caplog.records[1].message
+
+
+def test_a_listener_that_broadcasts_is_told_that_a_mistake_is_not_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    judge("done", [stored(0)], batch=False, seldom=SELDOM, again=False)
+    assert "It is not tried again." in caplog.text
+
+
+def test_an_async_listener_without_a_loop_of_asyncio_is_told_where_it_runs(caplog: pytest.LogCaptureFixture) -> None:
+    async def on_asyncio(message: object) -> None: ...
+
+    def plain(message: object) -> None: ...
+
+    failure = Raised(RuntimeError("no running event loop"))
+    judge(failure, [stored(0)], batch=False, seldom=SELDOM, listener=plain)
+    judge(Raised(RuntimeError("no")), [stored(0)], batch=False, seldom=SELDOM, listener=on_asyncio)
+    assert "asyncio" not in caplog.messages[0] + caplog.messages[1]
+    judge(failure, [stored(0)], batch=False, seldom=SELDOM, listener=on_asyncio)
+    assert "async listeners of rocketpy.sync run on trio" in caplog.messages[2]
+    assert "rocketpy.aio, which is for asyncio" in caplog.messages[2]
 
 
 class _Detached:

@@ -14,7 +14,7 @@ from rocketpy.consumer.strategies import AllocateByConfig
 from rocketpy.remoting.connection import Connection as Link
 from rocketpy.results import MessageModel
 from rocketpy.wire.bodies import subscription
-from rocketpy.wire.bodies.groups import Connection, ConsumerConnection
+from rocketpy.wire.bodies.groups import ClientConnection, ConsumerConnection
 from rocketpy.wire.bodies.running import ConsumerRunningInfo
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
@@ -55,7 +55,7 @@ class Group:
                 data.sub_version = 2**60
         members = {"10.0.0.1:1000": beat.client_id, **self.others}
         body = ConsumerConnection(
-            connection_set=[Connection(client_id=name, client_addr=at) for at, name in members.items()],
+            connection_set=[ClientConnection(client_id=name, client_addr=at) for at, name in members.items()],
             subscription_table=table,
             message_model=self.model,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 import trio
@@ -66,6 +66,15 @@ def test_PL11_without_a_timestamp_half_an_hour_ago_counts() -> None:
         assert timestamp_ms(None) == 1_700_000_000_000 - 1_800_000
     with pytest.raises(ConfigError, match="must look like 20240131235959"):
         timestamp_ms("20240231000000")
+
+
+def test_PL11_a_moment_may_be_said_in_three_ways() -> None:
+    moment = datetime(2024, 1, 31, 23, 59, 59, tzinfo=UTC)
+    assert timestamp_ms(moment) == timestamp_ms(1_706_745_599_000) == 1_706_745_599_000
+    assert timestamp_ms(moment.astimezone().strftime("%Y%m%d%H%M%S")) == 1_706_745_599_000
+    assert timestamp_ms(0) == 0
+    with pytest.raises(ConfigError, match="these look like seconds: give milliseconds"):
+        timestamp_ms(1_706_745_599)
 
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone of the process cannot be set")

@@ -19,7 +19,7 @@ from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.broker import Broker
-from rocketpy_broker_sim.broker.delay import put_aside
+from rocketpy_broker_sim.broker.delay import to_delay_topic
 from rocketpy_broker_sim.config import BrokerConfig, FlushDiskType, MessageStoreConfig
 from rocketpy_broker_sim.store.disk.failure import UnknownOutcomeError
 from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
@@ -146,7 +146,7 @@ class Driver:
             topic, queue_id, sent.body, encode_properties(properties), born_host=HOST, store_host=HOST
         )
         if delay:
-            put_aside(message, properties, delay, self.broker.delays.level_count)
+            to_delay_topic(message, properties, delay, self.broker.delays.level_count)
             sent.topic, sent.queue_id, sent.properties = message.topic, message.queue_id, properties
         self._note([sent], self.store.put(message))
 
@@ -204,16 +204,16 @@ class Driver:
             self.store.reput()
         except StoreError:
             return
-        for topic in self.store.topics():
-            for queue_id in self.store.queue_ids(topic):
-                self.visible.append((self.now, topic, queue_id, self.store.max_offset(topic, queue_id)))
+        for topic in self.store.reads.topics():
+            for queue_id in self.store.reads.queue_ids(topic):
+                self.visible.append((self.now, topic, queue_id, self.store.reads.max_offset(topic, queue_id)))
 
     def flush_log(self) -> None:
-        self._flush(self.store.flush_commit_log)
+        self._flush(self.store.flushing.commit_log.flush)
 
     def flush(self) -> None:
-        self.store.prepare_flush()
-        self._flush(self.store.flush)
+        self.store.flushing.prepare()
+        self._flush(self.store.flushing.flush_all)
 
     def _flush(self, flush: Any) -> None:
         try:
@@ -316,13 +316,13 @@ class Driver:
         self.broker.topics.delete(name)
         self.broker.offsets.remove_topic(name)
         try:
-            self.store.delete_topic(name)
+            self.store.delete_topics([name])
         except StoreError:
             return
 
     def commit_offset(self, topic: str, queue_id: int) -> None:
         """A consumer has finished everything that it can see."""
-        self.broker.offsets.commit(GROUP, topic, queue_id, self.store.max_offset(topic, queue_id))
+        self.broker.offsets.commit(GROUP, topic, queue_id, self.store.reads.max_offset(topic, queue_id))
 
     def save(self) -> None:
         """Write the tables that have changed; the offsets of delayed messages after the messages they pass."""

@@ -94,9 +94,9 @@ def recorded(mode: str) -> Recording:
 def read(driver: Driver, topic: str, queue_id: int, wanted: MessageFilter | None = None) -> dict[bytes, str]:
     """Tags by body of what a reader gets of a queue."""
     store, found = driver.store, {}
-    offset = store.min_offset(topic, queue_id)
-    while offset < store.max_offset(topic, queue_id):
-        result = store.get(topic, queue_id, offset, 32, wanted=wanted)
+    offset = store.reads.min_offset(topic, queue_id)
+    while offset < store.reads.max_offset(topic, queue_id):
+        result = store.reads.get(topic, queue_id, offset, 32, wanted=wanted)
         found.update({each.body: each.properties["TAGS"] for each in decode_messages(result.records)})
         assert result.next_begin_offset > offset
         offset = result.next_begin_offset
@@ -106,8 +106,8 @@ def read(driver: Driver, topic: str, queue_id: int, wanted: MessageFilter | None
 def wrong(driver: Driver) -> list[str]:
     """What readers by tag or by expression miss, or get though it is known not to be theirs."""
     problems = []
-    for topic in driver.store.topics():
-        for queue_id in driver.store.queue_ids(topic):
+    for topic in driver.store.reads.topics():
+        for queue_id in driver.store.reads.queue_ids(topic):
             every = read(driver, topic, queue_id)
             for tag in ("T0", "T1", "T2"):
                 found = read(driver, topic, queue_id, MessageFilter(frozenset({tags_code(tag)})))

@@ -152,7 +152,7 @@ def _judge(moment: Moment, disk: SimDisk, verdict: Verdict, go_on: bool) -> None
 
 def _go_on(history: History, driver: Driver, sends: list[Send]) -> list[Violation]:
     """Send to every queue, end the process, and look at everything again."""
-    queues = [(topic, queue) for topic in driver.store.topics() for queue in driver.store.queue_ids(topic)]
+    queues = [(topic, queue) for topic in driver.store.reads.topics() for queue in driver.store.reads.queue_ids(topic)]
     for topic, queue_id in sorted(queues) or [("Orders", 0)]:
         driver.put(topic, queue_id)
     driver.turn()
@@ -180,9 +180,9 @@ def observe(driver: Driver, name: str, count: int | None, sends: list[Send]) -> 
     store = driver.store
     seen: list[Seen] = []
     bounds = {}
-    for topic in sorted(store.topics()):
-        for queue_id in store.queue_ids(topic):
-            low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+    for topic in sorted(store.reads.topics()):
+        for queue_id in store.reads.queue_ids(topic):
+            low, high = store.reads.min_offset(topic, queue_id), store.reads.max_offset(topic, queue_id)
             bounds[topic, "", queue_id] = (low, high)
             seen += _read(store, topic, queue_id, low, high)
     committed = {
@@ -205,7 +205,7 @@ def _read(store: Any, topic: str, queue_id: int, low: int, high: int) -> list[Se
     found: list[Seen] = []
     offset = low
     while offset < high:
-        result = store.get(topic, queue_id, offset, 32)
+        result = store.reads.get(topic, queue_id, offset, 32)
         if not result.count or result.next_begin_offset <= offset:
             break
         found += [_seen(each, topic, queue_id) for each in decode_messages(result.records)]
@@ -237,7 +237,7 @@ def _disagreements(driver: Driver, seen: list[Seen], sends: list[Send]) -> list[
     """Records of the log that no queue has. What was deleted with its topic may still stand in the log."""
     positions = {each.position for each in seen}
     removed = {send.topic for send in sends if send.optional}
-    scan = LogScan(driver.store._log.row, driver.store.log_start, driver.config.store)
+    scan = LogScan(driver.store._log.row, driver.store.reads.log_start, driver.config.store)
     left = [
         f"the record of {record.topic.decode()} {record.queue_id} at {record.position} is in no queue"
         for record in scan

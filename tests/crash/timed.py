@@ -152,7 +152,7 @@ class TimedDriver(Driver):
         """What the service does by the clock."""
         what = self.timers.prepare(wall_ms())
         try:
-            self.store.flush_commit_log()
+            self.store.flushing.commit_log.flush()
             self.timers.flush(what)
         except StoreError:
             self.timers.give_back(what)
@@ -174,7 +174,7 @@ class TimedDriver(Driver):
     def delivered(self) -> list[Any]:
         """The messages that were delivered, in their order."""
         found: list[Any] = []
-        while more := decode_messages(self.store.get(TOPIC, 0, len(found), 32).records):
+        while more := decode_messages(self.store.reads.get(TOPIC, 0, len(found), 32).records):
             found += more
         return found
 

@@ -25,7 +25,7 @@ from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import TRANSACTION_DISCARD_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.broker.processors.end_transaction import end_transaction
-from rocketpy_broker_sim.broker.put_pipeline import Place, Put, Sent
+from rocketpy_broker_sim.broker.put_pipeline import Put, Sent, StageOrder
 from rocketpy_broker_sim.broker.transactions.checking import Asked, CheckService
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.serving.slices import in_slices
@@ -133,7 +133,7 @@ class TransactionDriver(Driver):
         message = IncomingMessage(topic, queue_id, body, "", born_host=HOST, store_host=HOST)
         put = Put(message, all_properties, sent=cast("Sent", object()))
         began = self.now
-        self.broker.pipeline.take([put], behind=Place.CHECKS)
+        self.broker.pipeline.take([put], behind=StageOrder.CHECKS)
         assert put.result is not None
         assert put.result.status is PutMessageStatus.PUT_OK
         transaction = Transaction(id_, Promise(began, put.result.end))
@@ -311,8 +311,8 @@ class _Look:
         self.delivered: Counter[str] = Counter()
         self.open: Counter[str] = Counter()
         self.aside: set[str] = set()
-        for topic in store.topics():
-            for queue_id in store.queue_ids(topic):
+        for topic in store.reads.topics():
+            for queue_id in store.reads.queue_ids(topic):
                 for offset, id_ in _ids(driver, topic, queue_id):
                     if topic in TOPICS:
                         self.delivered[id_] += 1
@@ -325,9 +325,9 @@ class _Look:
 
 def _ids(driver: Driver, topic: str, queue_id: int) -> Iterator[tuple[int, str]]:
     store = driver.store
-    offset = store.min_offset(topic, queue_id)
-    while offset < store.max_offset(topic, queue_id):
-        result = store.get(topic, queue_id, offset, 32)
+    offset = store.reads.min_offset(topic, queue_id)
+    while offset < store.reads.max_offset(topic, queue_id):
+        result = store.reads.get(topic, queue_id, offset, 32)
         for message in decode_messages(result.records):
             yield message.queue_offset, message.body.partition(b":")[0].decode()
         assert result.next_begin_offset > offset

@@ -105,7 +105,7 @@ def test_apaches_quickstart_pair(namesrv: str) -> None:
             assert consumer.stdout.readline() == "Consumer Started.\n"
             sent = run("examples.quickstart_producer", "-n", namesrv)
             assert sent.returncode == 0, sent.stderr
-            assert sent.stdout.count("<SendStatus.SEND_OK") == 1000
+            assert sent.stdout.count("<SendResult SEND_OK") == 1000
             received = [consumer.stdout.readline().split(" ", 2)[2].strip() for _ in range(1000)]
             assert sorted(received) == sorted(f"Hello RocketMQ {number}" for number in range(1000))
             consumer.send_signal(signal.SIGTERM)

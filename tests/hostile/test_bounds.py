@@ -22,7 +22,7 @@ PLACES = (
     "rocketpy_broker_sim/config/updates.py",
     "rocketpy_broker_sim/config/broker.py",
     "rocketpy_broker_sim/config/store.py",
-    "rocketpy_broker_sim/store/message_store.py",
+    "rocketpy_broker_sim/store/key_queries.py",
     "rocketpy/remoting/limits.py",
     "rocketpy/wire/bodies/registration_steps.py",
     "rocketpy/wire/json_dialect.py",
@@ -38,7 +38,7 @@ _FIELD = re.compile(r"max_[a-z_]+")
 
 ELSEWHERE = {
     # what servers do by themselves
-    "cleaning.MOST_LOGGED": "names in a line of the log",
+    "admin_cleaning.MOST_LOGGED": "names in a line of the log",
     "subscriptions.MOST_LOGGED": "names in a line of the log",
     "topics.MOST_LOGGED": "names in a line of the log",
     "consumers._MOST_KEPT": "answers that are kept to be sent again",

@@ -15,7 +15,7 @@ from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.namesrv import kv_config, route_info
 from rocketpy_broker_sim.namesrv.queue_table import weight_of_topic
 from rocketpy_broker_sim.serving.encoding import MOST_ENCODED
-from rocketpy_broker_sim.store.message_store import MAX_QUERY_BYTES
+from rocketpy_broker_sim.store.key_queries import MAX_QUERY_BYTES
 from tests.hostile.crowd import Crowd
 from tests.hostile.frames import MIB, request
 from tests.hostile.innocent import TOPIC
@@ -40,7 +40,7 @@ TRIED = {
     "BrokerConfig.max_groups": "test_groups_up_to_the_bound",
     "BrokerConfig.max_clients_per_group": "test_members_of_a_group_up_to_the_bound",
     "ServerLimits.max_connections_per_host": "test_members_of_a_group_up_to_the_bound",
-    "message_store.MAX_QUERY_BYTES": "test_a_query_gives_no_more_than_fits_into_an_answer",
+    "key_queries.MAX_QUERY_BYTES": "test_a_query_gives_no_more_than_fits_into_an_answer",
     "BrokerConfig.max_consumer_offsets": "test_offsets_up_to_a_bound",
     "BrokerConfig.max_memberships": "test_memberships_up_to_a_bound",
     "BrokerConfig.max_held_pulls": "test_held_pulls_up_to_a_bound",

@@ -132,7 +132,7 @@ async def test_a_retry_comes_after_its_delay(autojump_clock: MockClock, clock: S
     async with broker_and_client() as (broker, client):
         await client.heartbeat("g", "T")
         await client.send("T", b"again")
-        (message,) = decode_messages(broker.store.get("T", 0, 0, 32).records)
+        (message,) = decode_messages(broker.store.reads.get("T", 0, 0, 32).records)
         header = ConsumerSendMsgBackRequestHeader(
             group="g", origin_topic="T", origin_msg_id="M", offset=message.commit_log_offset, delay_level=0
         )
@@ -142,9 +142,9 @@ async def test_a_retry_comes_after_its_delay(autojump_clock: MockClock, clock: S
         clock.step(step)
         for come in range(2):
             await trio.sleep(6 - NEARLY if come == 0 else 2 - 2 * NEARLY)
-            assert broker.store.max_offset("%RETRY%g", 0) == come
+            assert broker.store.reads.max_offset("%RETRY%g", 0) == come
             await trio.sleep(2 * NEARLY)
-            assert broker.store.max_offset("%RETRY%g", 0) == come + 1
+            assert broker.store.reads.max_offset("%RETRY%g", 0) == come + 1
 
 
 async def test_what_an_earlier_run_stored_is_due_when_the_store_says(
@@ -157,11 +157,11 @@ async def test_what_an_earlier_run_stored_is_due_when_the_store_says(
     clock.step(HOUR)
     async with broker_and_client(storage=storage) as (broker, _):
         await trio.sleep(NEARLY)
-        assert broker.store.max_offset("T", 0) == 1
+        assert broker.store.reads.max_offset("T", 0) == 1
         await trio.sleep(3600 - 2 * NEARLY)
-        assert broker.store.max_offset("T", 0) == 1
+        assert broker.store.reads.max_offset("T", 0) == 1
         await trio.sleep(2 * NEARLY)
-        assert broker.store.max_offset("T", 0) == 2
+        assert broker.store.reads.max_offset("T", 0) == 2
 
 
 async def test_what_an_earlier_run_stored_does_not_follow_a_step_of_this_one(
@@ -178,9 +178,9 @@ async def test_what_an_earlier_run_stored_does_not_follow_a_step_of_this_one(
         clock.step(step)
         for come in range(2):
             await trio.sleep(20 - NEARLY if come == 0 else 10 - 2 * NEARLY)
-            assert broker.store.max_offset("T", 0) == come
+            assert broker.store.reads.max_offset("T", 0) == come
             await trio.sleep(2 * NEARLY)
-            assert broker.store.max_offset("T", 0) == come + 1
+            assert broker.store.reads.max_offset("T", 0) == come + 1
 
 
 # --- stored times ----------------------------------------------------------------------------------------
@@ -189,12 +189,12 @@ async def test_what_an_earlier_run_stored_does_not_follow_a_step_of_this_one(
 async def test_stored_times_stand_for_a_second_and_go_on(autojump_clock: MockClock, clock: SteppedClock) -> None:
     async with broker_and_client() as (broker, client):
         await client.send()
-        stood = broker.store.store_time("T", 0, 0)
+        stood = broker.store.reads.store_time("T", 0, 0)
         clock.step(-HOUR)
         for after in (0, 0.5, 0.5, 0.5, 2.0):
             await trio.sleep(after)
             await client.send()
-        times = [broker.store.store_time("T", 0, offset) - stood for offset in range(1, 6)]
+        times = [broker.store.reads.store_time("T", 0, offset) - stood for offset in range(1, 6)]
         assert times == pytest.approx([0, 0, 0, 500, 2500], abs=2)
 
 
@@ -207,7 +207,7 @@ async def test_stored_times_follow_a_step_forward_and_wait_for_a_small_one_back(
             clock.step(step)
             await trio.sleep(after)
             await client.send()
-        first, *times = [broker.store.store_time("T", 0, offset) for offset in range(4)]
+        first, *times = [broker.store.reads.store_time("T", 0, offset) for offset in range(4)]
         assert [time - first for time in times] == pytest.approx([HOUR, HOUR, HOUR + 200], abs=2)
 
 

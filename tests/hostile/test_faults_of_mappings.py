@@ -57,10 +57,10 @@ ballast.write(bytes(1 << 20)); ballast.close()
 store = opened()
 count, error = fill(store, 200)
 print("disk is full" in error)
-found = [len(store.query("Orders", f"key{number}", 32, 0, 2**62).records) for number in (0, count // 2)]
+found = [len(store.keys.query("Orders", f"key{number}", 32, 0, 2**62).records) for number in (0, count // 2)]
 print(found)
 try:
-    print(len(store.query("Orders", "never put", 32, 0, 2**62).records))
+    print(len(store.keys.query("Orders", "never put", 32, 0, 2**62).records))
 except StoreError as error:
     print(error)
 print("alive", count > 100)
@@ -84,11 +84,11 @@ with open(FOLDER + "/ballast", "wb", buffering=0) as ballast:
             ballast.write(bytes(4096))
     except OSError as error:
         print(os.strerror(error.errno))
-print(store.offset_by_time("Orders", 0, 0), store.get("Orders", 0, 0, 32).count)
+print(store.reads.offset_by_time("Orders", 0, 0), store.reads.get("Orders", 0, 0, 32).count)
 for position in range(0, 1 << 20, 4096):  # through all of the file, most of which was never written
-    store.read(position)
+    store.reads.read(position)
     store._log.row.files[0].read(position, 64)
-print(store.store_time("Orders", 0, 0) > 0, store.query("Orders", "none", 32, 0, 2**62).records)
+print(store.reads.store_time("Orders", 0, 0) > 0, store.keys.query("Orders", "none", 32, 0, 2**62).records)
 """.replace("FOLDER", repr(str(tmp_path))),
         2,
     )
@@ -105,14 +105,14 @@ from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.broker_sim.store.helpers import message, open_store, put_all
 store = open_store(RealStorage({str(tmp_path)!r}), mapped_file_size_commit_log=1 << 20, max_hash_slot_num=50_000)
 put_all(store, [message(b"x" * 900, properties=f"KEYS\\x01k{{n}}\\x02") for n in range(100)])
-print(store.get("Orders", 0, 90, 32).count, len(store.query("Orders", "k90", 1, 0, 2**62).records))
+print(store.reads.get("Orders", 0, 90, 32).count, len(store.keys.query("Orders", "k90", 1, 0, 2**62).records))
 folder = os.path.join({str(tmp_path)!r}, {folder!r})
 for name in os.listdir(folder):
     os.truncate(os.path.join(folder, name), 0)
 for look in (
-    lambda: store.get("Orders", 0, 90, 32),
-    lambda: store.query("Orders", "k90", 1, 0, 2**62),
-    lambda: store.offset_by_time("Orders", 0, 1),
+    lambda: store.reads.get("Orders", 0, 90, 32),
+    lambda: store.keys.query("Orders", "k90", 1, 0, 2**62),
+    lambda: store.reads.offset_by_time("Orders", 0, 1),
     lambda: put_all(store, [message(b"y", queue_id=1, properties="KEYS\\x01other\\x02")]),
 ):
     try:
@@ -136,8 +136,8 @@ def test_a_cut_file_names_itself_and_the_remedy(tmp_path):
     path = tmp_path / "commitlog" / f"{0:020d}"
     os.truncate(path, 300)
     with pytest.raises(StoreCorruptError, match=rf"{path} ends at 300 of 4096 bytes: put the file back"):
-        store.get("Orders", 0, 2, 32)
-    assert b"kept" * 20 in (store.read(0) or b"")
+        store.reads.get("Orders", 0, 2, 32)
+    assert b"kept" * 20 in (store.reads.read(0) or b"")
     store.abandon()
 
 
@@ -155,7 +155,7 @@ def test_a_read_that_the_disk_refuses_is_told_and_the_next_one_works(tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr(platforms, "pread", refuse)
         with pytest.raises(StoreError, match="reading messages"):
-            store.get("Orders", 0, 0, 32)
+            store.reads.get("Orders", 0, 0, 32)
     assert bodies(store) == [b"m0", b"m2", b"m4"]
     store.close()
 
@@ -166,7 +166,7 @@ def test_records_between_others_that_the_disk_cannot_give_are_still_read(tmp_pat
 
     store = open_store(RealStorage(tmp_path))
     put_all(store, [message(b"m%d" % n, queue_id=n % 2) for n in range(8)])
-    bad = store.get("Orders", 1, 1, 1)
+    bad = store.reads.get("Orders", 1, 1, 1)
     assert bad.count == 1
     size = len(bad.records)
     pread = platforms.pread
@@ -181,5 +181,5 @@ def test_records_between_others_that_the_disk_cannot_give_are_still_read(tmp_pat
     monkeypatch.setattr(platforms, "pread", rotten)
     assert bodies(store) == [b"m0", b"m2", b"m4", b"m6"]
     with pytest.raises(StoreError, match="reports an error"):
-        store.get("Orders", 1, 1, 1)
+        store.reads.get("Orders", 1, 1, 1)
     store.abandon()

@@ -64,10 +64,10 @@ def broken(known: Mapping[str, str], delivered: Mapping[str, int], aside: Mappin
 
 def _names(store: MessageStore, topic: str, damaged: list[str]) -> Iterator[str]:
     """The ids of the messages of a topic; what is not whole is told apart."""
-    for queue_id in store.queue_ids(topic):
-        offset = store.min_offset(topic, queue_id)
-        while offset < store.max_offset(topic, queue_id):
-            result = store.get(topic, queue_id, offset, 32)
+    for queue_id in store.reads.queue_ids(topic):
+        offset = store.reads.min_offset(topic, queue_id)
+        while offset < store.reads.max_offset(topic, queue_id):
+            result = store.reads.get(topic, queue_id, offset, 32)
             for each in decode_messages(result.records):
                 yield name_of(each.body)
                 if not is_whole(each):

@@ -113,7 +113,10 @@ def _stored(servers: Servers, problems: list[str]) -> tuple[Observation, int]:
     store.load()
     try:
         seen = [each for queue_id in range(QUEUES) for each in _queue(store, queue_id)]
-        bounds = {(TOPIC, BROKER, n): (store.min_offset(TOPIC, n), store.max_offset(TOPIC, n)) for n in range(QUEUES)}
+        bounds = {
+            (TOPIC, BROKER, n): (store.reads.min_offset(TOPIC, n), store.reads.max_offset(TOPIC, n))
+            for n in range(QUEUES)
+        }
         observed = Observation(
             name="the store", seen=seen, bounds=bounds, committed=_committed(servers), problems=problems
         )
@@ -134,10 +137,10 @@ def _committed(servers: Servers) -> dict[tuple[str, Line], int]:
 
 def _queue(store: MessageStore, queue_id: int) -> list[Seen]:
     found: list[Seen] = []
-    offset = store.min_offset(TOPIC, queue_id)
-    while offset < store.max_offset(TOPIC, queue_id):
+    offset = store.reads.min_offset(TOPIC, queue_id)
+    while offset < store.reads.max_offset(TOPIC, queue_id):
         try:
-            result = store.get(TOPIC, queue_id, offset, 32)
+            result = store.reads.get(TOPIC, queue_id, offset, 32)
             messages = decode_messages(result.records)
         except (StoreCorruptError, MessageDecodeError):
             return found  # the checker says that the rest is missing

@@ -71,10 +71,20 @@ def test_bytes_in_other_clothes_are_copied() -> None:
     assert all(type(message.body) is bytes for message in messages)
 
 
+def test_a_body_of_text_is_encoded_as_utf_8() -> None:
+    message = Message("T", "grüße")
+    assert message.body == message.value == "grüße".encode()
+    assert type(message.body) is bytes
+    assert not message.has_value
+    for text in ("text", ""):
+        with pytest.raises(ConfigError, match="both a body and a value"):
+            Message("T", text, value=1)
+
+
 @pytest.mark.parametrize(
     ("body", "advice"),
-    [("text", r"encode it \(text.encode\(\)\).*serializer"), (b"", "empty"), (bytearray(), "empty"),
-     (None, "serializer"), (5, "int")],
+    [("a\ud800b", r"a lone surrogate at 1, '\\ud800', which UTF-8 cannot express"), ("", "empty"), (b"", "empty"),
+     (bytearray(), "empty"), (None, "bytes or a str.*serializer"), (5, "int")],
     ids=repr,
 )  # fmt: skip
 def test_a_body_that_is_no_bytes_is_refused_with_advice(body: Any, advice: str) -> None:
@@ -172,7 +182,8 @@ def test_threat_M7_separators_are_refused_everywhere(arguments: dict[str, Any]) 
         ({"deliver_at": 1.5}, "deliver_at is 1.5"),
         ({"deliver_at": False}, "deliver_at is False"),
         ({"deliver_at": datetime(2030, 1, 1)}, "no time zone"),  # noqa: DTZ001
-        ({"deliver_at": 1_700_000_000}, "in milliseconds since 1970 if it is a number"),
+        ({"deliver_at": 1_700_000_000}, "is 1700000000, and these look like seconds: give milliseconds"),
+        ({"deliver_at": 1_700_000_000_000}, "in milliseconds since 1970 if it is a number"),
         ({"deliver_at": datetime(2001, 1, 1, tzinfo=UTC)}, "s ago: give a time in the future"),
         ({"deliver_at": 2**63}, "more than RocketMQ can express"),
         ({"delay": 1e300}, "more than RocketMQ can express"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rocketpy.message import Message, MessageQueue
-from rocketpy.producer.frames import Former
+from rocketpy.producer.frames import FrameBuilder
 from rocketpy.wire.batch import check_batch
 
 BIG = 1 << 30
@@ -25,17 +25,17 @@ def formed(former, messages, queue_of=lambda message: None):
 
 
 def test_a_frame_goes_when_it_is_full():
-    assert formed(Former(3, BIG, BIG), [Message("T", b"x")] * 7) == [[0, 1, 2], [3, 4, 5], [6]]
+    assert formed(FrameBuilder(3, BIG, BIG), [Message("T", b"x")] * 7) == [[0, 1, 2], [3, 4, 5], [6]]
 
 
 def test_a_frame_is_bounded_by_bytes_and_a_large_message_goes_alone():
     messages = [Message("T", b"x" * size) for size in (4, 4, 4, 50, 1, 9, 1)]
-    assert formed(Former(100, 10, BIG), messages) == [[0, 1], [2], [3], [4, 5], [6]]
+    assert formed(FrameBuilder(100, 10, BIG), messages) == [[0, 1], [2], [3], [4, 5], [6]]
 
 
 def test_topics_and_wait_store_ok_travel_apart():
     messages = [Message(topic, b"x", wait_store_ok=wait) for topic in "TU" for wait in (True, False)] * 2
-    assert formed(Former(100, BIG, BIG), messages) == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    assert formed(FrameBuilder(100, BIG, BIG), messages) == [[0, 4], [1, 5], [2, 6], [3, 7]]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_topics_and_wait_store_ok_travel_apart():
     ids=["delay level", "delay", "deliver_at", "retry topic", "none", "text"],
 )
 def test_what_cannot_travel_with_others_goes_alone(message):
-    former = Former(100, BIG, BIG)
+    former = FrameBuilder(100, BIG, BIG)
     assert formed(former, [Message("T", b"x"), message, message, Message("T", b"x")]) == [[1], [2], [0, 3]]
     assert former.whole([message, message], 0) is None
 
@@ -60,29 +60,29 @@ def test_messages_of_a_class_of_ones_own_travel_like_any_other():
     class Mine(Message):
         pass
 
-    assert formed(Former(100, BIG, BIG), [Mine("T", b"x"), Message("T", b"x"), Mine("T", b"x")]) == [[0, 1, 2]]
+    assert formed(FrameBuilder(100, BIG, BIG), [Mine("T", b"x"), Message("T", b"x"), Mine("T", b"x")]) == [[0, 1, 2]]
 
 
 def test_messages_of_one_queue_keep_their_order_whatever_parts_them():
     kinds = [{}, {"wait_store_ok": False}, {}, {"delay_level": 2}, {}, {}]
     messages = [Message("T", b"x", sharding_key="k", **fields) for fields in kinds]
-    assert formed(Former(100, BIG, BIG), messages, lambda _: Q0) == [[0], [1], [2], [3], [4, 5]]
+    assert formed(FrameBuilder(100, BIG, BIG), messages, lambda _: Q0) == [[0], [1], [2], [3], [4, 5]]
 
 
 def test_what_waits_for_its_frame_to_fill_is_bounded():
-    former = Former(100, BIG, 10)
+    former = FrameBuilder(100, BIG, 10)
     queues = {"a": Q0, "b": Q1}
     messages = [Message("T", b"xxx", sharding_key=key) for key in "abab"]
     assert formed(former, messages, lambda message: queues[message.sharding_key]) == [[0, 2], [1, 3]]
     topics = [Message(f"T{number}", b"x") for number in range(5000)]
-    waiting = Former(100, BIG, BIG)
+    waiting = FrameBuilder(100, BIG, BIG)
     went = sum(1 for at, each in enumerate(topics) for _ in waiting.add(each, at, None))
     assert went > 900
     assert len(list(waiting.rest())) + went == 5000
 
 
 def test_alike_messages_are_a_frame_as_they_are():
-    former = Former(10, 100, BIG)
+    former = FrameBuilder(10, 100, BIG)
     frame = former.whole([Message("T", b"xy", keys=[str(number)]) for number in range(10)], 40)
     assert (list(frame.positions), frame.size, frame.queue) == (list(range(40, 50)), 20, None)
     for odd in (
@@ -97,7 +97,7 @@ def test_alike_messages_are_a_frame_as_they_are():
 
 
 def test_halves_are_the_whole():
-    former = Former(5, BIG, BIG)
+    former = FrameBuilder(5, BIG, BIG)
     [frame] = [each for size in range(1, 6) for each in former.add(Message("T", b"x" * size), size, Q0)]
     front, back = frame.halves()
     assert [list(front.positions), list(back.positions)] == [[1, 2], [3, 4, 5]]
@@ -121,7 +121,7 @@ def test_every_message_is_in_one_frame_that_may_be_sent_and_in_order_within_its_
     def queue_of(message):
         return message.sharding_key and MessageQueue(message.topic, queues[message.sharding_key], 0)
 
-    former = Former(count, size, open_size)
+    former = FrameBuilder(count, size, open_size)
     frames = [frame for at, each in enumerate(given_) for frame in former.add(each, at, queue_of(each))]
     frames += former.rest()
     assert sorted(at for frame in frames for at in frame.positions) == list(range(len(given_)))

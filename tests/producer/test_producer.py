@@ -163,8 +163,8 @@ async def test_S4_a_body_that_was_replaced_is_told_without_what_it_is_now(autoju
                 await producer.send(replaced)
 
 
-def test_S4_str_and_empty_bodies_and_blank_topics_are_refused_when_the_message_is_made():
-    for bad in ("text", b"", None, 5):
+def test_S4_empty_bodies_and_blank_topics_are_refused_when_the_message_is_made():
+    for bad in ("", b"", None, 5):
         with pytest.raises(ConfigError):
             Message("T", bad)
     for topic in (None, ""):
@@ -330,7 +330,7 @@ async def test_a_broker_that_hangs_while_a_topic_is_created(autojump_clock, open
 async def test_arguments_of_a_wrong_type_are_refused_with_what_would_be_right(autojump_clock, opened):
     async with opened(SendBroker()) as (producer, _):
         for timeout in ("1", [], trio):
-            with pytest.raises(ConfigError, match="timeout must be a positive number of seconds"):
+            with pytest.raises(ConfigError, match="timeout must be seconds or a timedelta, more than 0"):
                 await producer.send(message(), timeout=timeout)
         for messages in (message(), (message() for _ in range(2)), {message}):
             with pytest.raises(ConfigError, match="a batch is a list of messages"):

@@ -15,7 +15,7 @@ import time
 import trio
 
 from rocketpy.remoting.connection import Connection
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.network import TcpNetwork
 from rocketpy.remoting.server import RemotingServer, serve
 from rocketpy.wire.command import RemotingCommand
@@ -49,7 +49,7 @@ async def main() -> None:
         return request.answer(body=json.dumps(told).encode())
 
     async with trio.open_nursery() as nursery:
-        dispatcher = Dispatcher({ECHO: echo, STATE: state})
+        dispatcher = RequestDispatcher({ECHO: echo, STATE: state})
         servers.append(await nursery.start(serve, TcpNetwork(), "127.0.0.1", 0, dispatcher))
         sys.stdout.write(servers[0].addresses[0].rpartition(":")[2] + "\n")
         sys.stdout.flush()

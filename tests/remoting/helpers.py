@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from rocketpy.remoting.connection import Connection, open_connection
-from rocketpy.remoting.dispatch import Dispatcher, Processor
+from rocketpy.remoting.dispatch import Processor, RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.network import Network, TcpNetwork, address_of_listener
 from rocketpy.remoting.server import RemotingServer, serve
@@ -39,7 +39,9 @@ class Peer:
         self.parked: list[tuple[Connection, RemotingCommand]] = []
         self.seen: list[RemotingCommand] = []
         self.turns: list[int] = []
-        self.dispatcher = Dispatcher({ECHO: echo, PARK: self.park, CRASH: crash, SINK: self.sink, **(more or {})})
+        self.dispatcher = RequestDispatcher(
+            {ECHO: echo, PARK: self.park, CRASH: crash, SINK: self.sink, **(more or {})}
+        )
 
     def park(self, connection: Connection, request: RemotingCommand) -> None:
         self.parked.append((connection, request))

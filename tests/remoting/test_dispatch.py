@@ -8,7 +8,7 @@ import pytest
 
 from rocketpy.errors import BrokerError, MessageDecodeError, SystemBusyError
 from rocketpy.remoting.connection import Connection, open_connection
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.network import Network
 from rocketpy.wire.codes import ResponseCode
@@ -18,11 +18,11 @@ from rocketpy.wire.serialize import encode_command
 from tests.remoting.helpers import CRASH, ECHO, PARK, SINK, Peer, connection_pair, read_command, stream_pair
 
 
-def raising(error: Exception) -> Dispatcher:
+def raising(error: Exception) -> RequestDispatcher:
     def processor(_: Connection, request: RemotingCommand) -> RemotingCommand:
         raise error
 
-    return Dispatcher({ECHO: processor, SINK: processor})
+    return RequestDispatcher({ECHO: processor, SINK: processor})
 
 
 async def test_R5_a_processor_exception_is_a_system_error_and_the_connection_stays(network: Network) -> None:
@@ -80,7 +80,7 @@ async def test_a_default_processor_takes_every_other_code(memory: MemoryNetwork)
     def default(_: Connection, request: RemotingCommand) -> RemotingCommand:
         return request.answer(42)
 
-    async with connection_pair(memory, Dispatcher({}, default)) as (ours, _):
+    async with connection_pair(memory, RequestDispatcher({}, default)) as (ours, _):
         assert (await ours.request(RemotingCommand(7777), timeout=5)).code == 42
 
 
@@ -115,7 +115,7 @@ async def test_threat_F19_a_body_nobody_expects_is_ignored(memory: MemoryNetwork
     def no_body(_: Connection, request: RemotingCommand) -> RemotingCommand:
         return request.answer(0)
 
-    async with connection_pair(memory, Dispatcher({ECHO: no_body})) as (ours, _):
+    async with connection_pair(memory, RequestDispatcher({ECHO: no_body})) as (ours, _):
         assert (await ours.request(RemotingCommand(ECHO, body=b"x" * 1000), timeout=5)).code == 0
         assert (await ours.request(RemotingCommand(ECHO), timeout=5)).code == 0
 
@@ -126,7 +126,7 @@ async def test_an_answer_that_cannot_be_written_is_a_system_error(
     def too_large(_: Connection, request: RemotingCommand) -> RemotingCommand:
         return request.answer(0, body=bytes(17 * 1024 * 1024))
 
-    async with connection_pair(memory, Dispatcher({ECHO: too_large})) as (ours, theirs):
+    async with connection_pair(memory, RequestDispatcher({ECHO: too_large})) as (ours, theirs):
         answer = await ours.request(RemotingCommand(ECHO), timeout=5)
         assert (answer.code, answer.remark) == (
             1,

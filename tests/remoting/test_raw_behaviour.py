@@ -16,7 +16,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.remoting.connection import Connection
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.serialize import encode_command
@@ -46,7 +46,7 @@ async def test_hand_made_frames_meet_what_apache_does(
     memory: MemoryNetwork, clock: MockClock, case: dict[str, Any]
 ) -> None:
     expected = OURS.get(case["case"], case["result"])
-    async with running_server(memory, Dispatcher({105: route})) as server:
+    async with running_server(memory, RequestDispatcher({105: route})) as server:
         stream = await connect(memory, server)
         await stream.send_all(base64.b64decode(case["sent_b64"]))
         if expected == "answered":

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.rounds import LITTLE, ROUND_SECONDS, SLICE_SECONDS, WORK_SECONDS, RoundShare, Slice, in_slices
@@ -399,7 +399,7 @@ async def test_a_client_carries_out_what_a_turn_has_time_for_and_then_lets_other
             while busy.done < EACH:
                 await trio.lowlevel.checkpoint()
             assert ours.is_open
-        assert max(rounds.each) <= SLICE_SECONDS + Dispatcher.LOOK_AFTER * COST
+        assert max(rounds.each) <= SLICE_SECONDS + RequestDispatcher.LOOK_AFTER * COST
 
 
 async def test_a_client_decodes_no_more_at_a_time_than_a_turn_has_time_for(

@@ -53,7 +53,7 @@ def _stored(history: History, cluster: LocalCluster, lines: list[Line]) -> Obser
     return Observation(
         name="the brokers",
         seen=[seen(message) for message in cluster.messages(TOPIC)],
-        bounds={line: (0, brokers[line[1]].store.max_offset(TOPIC, line[2])) for line in lines},
+        bounds={line: (0, brokers[line[1]].store.reads.max_offset(TOPIC, line[2])) for line in lines},
         committed=committed,
     )
 

@@ -55,9 +55,9 @@ def _expected(broker: Broker, timestamp: int) -> dict[tuple[str, str, int], int]
     for queue_id in range(broker.topics.get(TOPIC).read_queue_nums):
         line = TOPIC, broker.config.broker_name, queue_id
         if timestamp == TO_THE_END:
-            found[line] = broker.store.max_offset(TOPIC, queue_id)
+            found[line] = broker.store.reads.max_offset(TOPIC, queue_id)
         else:
-            found[line] = broker.store.offset_by_time(TOPIC, queue_id, timestamp)
+            found[line] = broker.store.reads.offset_by_time(TOPIC, queue_id, timestamp)
     return found
 
 

@@ -154,7 +154,7 @@ class _Run:
 
     def _end_of(self, queue: MessageQueue) -> int:
         [broker] = [each for each in self.cluster.brokers if each.config.broker_name == queue.broker_name]
-        return broker.store.max_offset(queue.topic, queue.queue_id)
+        return broker.store.reads.max_offset(queue.topic, queue.queue_id)
 
     # --- what happens ---------------------------------------------------------------------------------
 

@@ -50,9 +50,9 @@ def test_a_timeout_may_be_as_long_as_one_likes(surface, namesrv, topic, timeout)
     [
         (3000, "at most 600 seconds, or math.inf .* not 3000; it counts in seconds, not in milliseconds"),
         (600.001, "not 600.001; it counts in seconds"),
-        (True, "positive number of seconds, not True"),
-        (float("nan"), "positive number of seconds, not nan"),
-        ("3", "positive number of seconds, not '3'"),
+        (True, "seconds or a timedelta, more than 0, not True"),
+        (float("nan"), "seconds or a timedelta, more than 0, not nan"),
+        ("3", "seconds or a timedelta, more than 0, not '3'"),
     ],
 )
 def test_a_timeout_in_milliseconds_is_refused_by_every_call_of_a_producer(surface, namesrv, topic, timeout, says):

@@ -123,7 +123,7 @@ def test_what_cannot_be_is_told(surface, cluster, namesrv, topic):
             await refused(errors.OffsetOutOfRangeError, "from 0 to 6", consumer.seek, queue, 7)
             for timeout in (-1, math.nan, "3", True):
                 for function in (consumer.poll, consumer.commit, consumer.wait_assigned):
-                    await refused(errors.ConfigError, "seconds, 0 or more", function, timeout=timeout)
+                    await refused(errors.ConfigError, "seconds or a timedelta, 0 or more", function, timeout=timeout)
             # As long as can be said is for ever, also where no float is so large.
             first, second = [(await call(consumer.poll(1, timeout=timeout)))[0] for timeout in (1e300, 10**400)]
             consumer.ack(second)

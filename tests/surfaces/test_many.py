@@ -16,7 +16,7 @@ import trio
 
 from rocketpy import ConfigError, Message, SendManyError, SendManyResult, SendStatus
 from rocketpy.portal import portal
-from rocketpy.producer.flight import Flight
+from rocketpy.producer.frames_in_flight import FramesInFlight
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.surfaces.surface import SURFACES, call, entered
@@ -172,13 +172,13 @@ def test_one_that_is_cancelled_leaves_nothing_behind(name, faulty, monkeypatch):
     surface = SURFACES[name]
 
     def call_when_it_waits_for_room(action):
-        wait_change = Flight._wait_change
+        wait_change = FramesInFlight._wait_change
 
         async def told(flight):
             action()
             await wait_change(flight)
 
-        monkeypatch.setattr(Flight, "_wait_change", told)
+        monkeypatch.setattr(FramesInFlight, "_wait_change", told)
 
     async def main():
         settings = {"namesrv": faulty.name_server_addresses, "send_timeout": 30.0}
@@ -228,16 +228,16 @@ def test_ctrl_c_ends_a_program_that_waits_for_room(name):
     program = textwrap.dedent(
         """
         import asyncio, sys, trio, rocketpy, rocketpy.aio, rocketpy.sync
-        from rocketpy.producer.flight import Flight
+        from rocketpy.producer.frames_in_flight import FramesInFlight
         from rocketpy_broker_sim import BlockingLocalCluster
         def messages():
             for _ in range(100_000):
                 yield rocketpy.Message("Orders", b"x")
-        wait_change = Flight._wait_change
+        wait_change = FramesInFlight._wait_change
         async def told(flight):
             print("waits for room", flush=True)
             await wait_change(flight)
-        Flight._wait_change = told
+        FramesInFlight._wait_change = told
         with BlockingLocalCluster() as cluster:
             settings = {"namesrv": cluster.name_server_addresses, "send_timeout": 600.0}
             if sys.argv[1] == "blocking":

@@ -107,7 +107,10 @@ async def never(half, arg):
     raise AssertionError("it is not awaited")
 
 
-NO_STATE = ", which is not a LocalTransactionState: return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN"
+NO_STATE = (
+    ", which is not a LocalTransactionState: return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN, or 'commit', "
+    "'rollback' or 'unknown'"
+)
 
 
 def test_what_executors_say(surface, cluster, namesrv, topic):
@@ -122,7 +125,7 @@ def test_what_executors_say(surface, cluster, namesrv, topic):
         made = surface.module.TransactionProducer("shop", checker=lambda m: UNKNOWN, executor=execute, namesrv=namesrv)
         async with entered(made) as producer:
             said = []
-            for arg in (COMMIT, ROLLBACK, UNKNOWN, failure, "COMMIT", None):
+            for arg in (COMMIT, "rollback", "Unknown", failure, "COMMITTED", None):
                 result = await call(producer.send_in_transaction(Message(topic, b"x"), arg=arg))
                 said.append((result.local_state, result.error if arg is failure else str(result.error)))
             plain = await call(producer.send_in_transaction(Message(topic, b"x"), lambda half, arg: never(half, arg)))
@@ -138,7 +141,7 @@ def test_what_executors_say(surface, cluster, namesrv, topic):
         (ROLLBACK, "None"),
         (UNKNOWN, "None"),
         (UNKNOWN, failure),
-        (UNKNOWN, f"the executor returned str{NO_STATE}"),
+        (UNKNOWN, f"the executor returned 'COMMITTED'{NO_STATE}"),
         (UNKNOWN, f"the executor returned NoneType{NO_STATE}"),
         (UNKNOWN, "the executor returned a coroutine: make the executor an `async def` function itself"),
     ]

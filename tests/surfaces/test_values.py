@@ -29,12 +29,12 @@ def committed(message, arg):
 
 
 async def send_in_all_ways(surface, namesrv, topic):
-    """One value in each way to send; bytes that are no value besides."""
+    """One value in each way to send; a text that is no value besides."""
     module = surface.module
     async with entered(module.Producer("pg", namesrv=namesrv)) as producer:
         await call(producer.create_topic(topic, queues=1))
         await call(producer.send(Message(topic, value=VALUES[0], tags="a")))
-        await call(producer.send_batch([Message(topic, value=VALUES[1]), Message(topic, b"no value")]))
+        await call(producer.send_batch([Message(topic, value=VALUES[1]), Message(topic, "no value")]))
     async with entered(
         module.TransactionProducer("pg", namesrv=namesrv, checker=lambda message: None, serializer="json")
     ) as producer:

@@ -218,6 +218,21 @@ def test_the_end_of_its_loop_is_heard(namesrv, topic, producer, waiting, monkeyp
     assert len(caught) == 1
 
 
+def test_one_that_is_written_for_asyncio_is_told_that_it_runs_on_trio(namesrv, topic, producer, caplog):
+    failed = threading.Event()
+
+    async def listener(message):
+        try:
+            asyncio.get_running_loop()
+        finally:
+            failed.set()
+
+    producer.send(Message(topic, b"x"))
+    with consumer_of(namesrv, topic, listener):
+        assert failed.wait(WAIT)
+    assert "async listeners of rocketpy.sync run on trio" in caplog.text
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
 def test_what_a_listener_raises_ends_no_other_client(namesrv, topic, producer, error, caplog):
     raised = threading.Event()

@@ -44,13 +44,13 @@ def test_a_send_leaves_no_work_for_the_garbage_collector(namesrv, topic):
         producer.create_topic(topic)
         producer.send(Message(topic, b"connects"))
         producer.send_many(Message(topic, b"x") for _ in range(500))
-        before = found("PendingSend", "_Answered", "Future", "Frame", "Flight", "Many")
+        before = found("PendingSend", "_Answered", "Future", "MessageFrame", "FramesInFlight", "SendMany")
         for _ in range(50):
             producer.send(Message(topic, b"x"))
         for _ in range(50):
             producer.send_soon(Message(topic, b"x")).result(10)
         producer.send_many(Message(topic, b"x", sharding_key=f"{n % 9}") for n in range(500))
-        assert found("PendingSend", "_Answered", "Future", "Frame", "Flight", "Many") == before
+        assert found("PendingSend", "_Answered", "Future", "MessageFrame", "FramesInFlight", "SendMany") == before
 
 
 def test_a_send_many_that_fails_leaves_none_either(namesrv, topic):
@@ -58,11 +58,11 @@ def test_a_send_many_that_fails_leaves_none_either(namesrv, topic):
     bad.body = b""
     with Producer("pg", namesrv=namesrv) as producer, garbage() as found:
         producer.send_many([good])
-        before = found("Message", "Frame", "Flight", "Many", "SendManyError")
+        before = found("Message", "MessageFrame", "FramesInFlight", "SendMany", "SendManyError")
         for messages in ([bad], [good, bad, bad, good]):
             with suppress(SendManyError):  # pytest.raises would keep the error
                 producer.send_many(messages)
-        assert found("Message", "Frame", "Flight", "Many", "SendManyError") == before
+        assert found("Message", "MessageFrame", "FramesInFlight", "SendMany", "SendManyError") == before
 
 
 @pytest.mark.parametrize("tries", [1, 3])

@@ -40,7 +40,7 @@ class Scene:
 
     @property
     def dead(self) -> int:
-        return self.world.cluster.brokers[0].store.max_offset(DEAD, 0)
+        return self.world.cluster.brokers[0].store.reads.max_offset(DEAD, 0)
 
 
 @asynccontextmanager
@@ -65,7 +65,7 @@ async def scene(count: int = 5, brokers: int = 1) -> AsyncIterator[Scene]:
                 )
             await w.producer.send(Message("Refunds", b"refund"))
             stores = [broker.store for broker in w.cluster.brokers]
-            await wait_until(lambda: sum(store.max_offset(DEAD, 0) for store in stores) == count + 1)
+            await wait_until(lambda: sum(store.reads.max_offset(DEAD, 0) for store in stores) == count + 1)
             recorder.messages.clear()
             healthy = True
             yield Scene(w, recorder)
@@ -106,7 +106,7 @@ async def test_what_a_message_says_stays_and_what_became_of_it_goes(autojump_clo
         assert message.properties["ORIGIN_MESSAGE_ID"] == dead.properties["ORIGIN_MESSAGE_ID"]
         gone = {"DELAY", "WAIT", "REAL_TOPIC", "REAL_QID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES"}
         assert not gone & set(message.properties)
-        assert broker.store.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 0
+        assert broker.store.reads.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 0
 
 
 async def _dead_letters(s: Scene) -> list[MessageExt]:

@@ -171,7 +171,7 @@ async def test_dead_letters_that_are_replayed_go_to_those_who_have_not_consumed_
             consumer.subscribe("Orders", listener)
         async with consumers[0], consumers[1]:
             await w.send(3)
-            await wait_until(lambda: w.cluster.brokers[0].store.max_offset("%DLQ%billing", 0) == 3)
+            await wait_until(lambda: w.cluster.brokers[0].store.reads.max_offset("%DLQ%billing", 0) == 3)
             failing.answer = lambda message: None
             where = {"namesrv": w.cluster.name_server_addresses, "network": w.cluster.network}
             assert (await replay_dead_letters("billing", **where)).replayed == 3

@@ -416,7 +416,7 @@ async def test_PC7_directly_means_before_what_waits(autojump_clock: MockClock) -
         await trio.sleep(30)
 
     async with scene(messages=200, listener=slow, await_termination=0.0, consume_thread_max=2) as s:
-        held = s.broker.store.get("Orders", 3, 49, 1)
+        held = s.broker.store.reads.get("Orders", 3, 49, 1)
         assert held.count == 1
         waiting = len(seen)
         last = (await s.world.producer.send(Message("Orders", b"urgent"))).offset_message_id
@@ -460,7 +460,7 @@ async def test_threat_M16_a_message_of_a_topic_that_is_not_subscribed_is_not_con
         for body in (b"", b"x", b"\x00" * 200):
             damaged = await s.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, body)
             assert damaged.code == ResponseCode.SYSTEM_ERROR
-        record = s.broker.store.get("Orders", 0, 0, 2).records
+        record = s.broker.store.reads.get("Orders", 0, 0, 2).records
         two = await s.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(record))
         assert two.remark is not None
         assert "bytes follow the message: send exactly one message" in two.remark

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import Any
 
 import pytest
 import trio
@@ -63,8 +64,13 @@ class Nothing:
         return None
 
 
+@pytest.mark.parametrize(
+    "said", [lambda at: at, lambda at: at.strftime("%Y%m%d%H%M%S"), lambda at: int(at.timestamp()) * 1000]
+)
 @pytest.mark.parametrize(("where", "first"), [("FIRST_OFFSET", b"0"), ("TIMESTAMP", b"4"), ("LAST_OFFSET", b"8")])
-async def test_where_a_new_group_begins(autojump_clock: MockClock, where: str, first: bytes) -> None:
+async def test_where_a_new_group_begins(
+    autojump_clock: MockClock, where: str, first: bytes, said: Callable[[datetime], Any]
+) -> None:
     async with world(queues=1) as w:
         await w.send(4)
         await trio.sleep(100)
@@ -73,7 +79,7 @@ async def test_where_a_new_group_begins(autojump_clock: MockClock, where: str, f
         await w.send(4, start=4)
         consumer = w.lite(
             consume_from_where=ConsumeFromWhere[f"CONSUME_FROM_{where}"],
-            consume_timestamp=moment.strftime("%Y%m%d%H%M%S"),
+            consume_timestamp=said(moment),
             offset_store=Nothing(),
         )
         consumer.subscribe("Orders")

@@ -169,10 +169,10 @@ async def test_an_executor_that_raises_leaves_the_state_unknown(
         assert await open_halves(w) == 0
 
 
-ADVICE = "return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN"
+ADVICE = "return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN, or 'commit', 'rollback' or 'unknown'"
 
 
-@pytest.mark.parametrize("nonsense", [None, True, "COMMIT", 8, SendStatus.SEND_OK])
+@pytest.mark.parametrize("nonsense", [None, True, "COMMITTED", b"commit", 8, SendStatus.SEND_OK])
 async def test_what_is_no_state_never_commits(
     autojump_clock: MockClock, nonsense: object, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -183,7 +183,8 @@ async def test_what_is_no_state_never_commits(
         result = await producer.send_in_transaction(Message("Orders", b"x"), book.execute)
         assert result.local_state is UNKNOWN
         assert isinstance(result.error, ConfigError)
-        says = f"the executor returned {type(nonsense).__name__}, which is not a LocalTransactionState: {ADVICE}"
+        shown = repr(nonsense) if isinstance(nonsense, str) else type(nonsense).__name__
+        says = f"the executor returned {shown}, which is not a LocalTransactionState: {ADVICE}"
         assert str(result.error) == says
         await trio.sleep(100)
         assert book.checked == [result.transaction_id] * 3

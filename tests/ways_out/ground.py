@@ -106,7 +106,7 @@ class Ground:
             return sum(
                 max(0, broker.offsets.query(group, topic, queue_id))
                 for broker in self.cluster.brokers
-                for queue_id in broker.store.queue_ids(topic)
+                for queue_id in broker.store.reads.queue_ids(topic)
             )
 
         return int(self.call(count))

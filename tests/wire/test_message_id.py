@@ -21,7 +21,6 @@ from rocketpy.wire.message_id import (
     decode_offset_message_id,
     decode_unique_id,
     offset_message_id,
-    offset_message_id_of,
     uniq_id_counter,
     uniq_id_ip,
     uniq_id_offset_in_month,
@@ -58,7 +57,7 @@ def test_P12_offset_ids_of_the_vectors() -> None:
             with table.row(place):
                 address, offset = place.split("@")
                 ip, port = address.split(":")
-                assert offset_message_id_of(ip, int(port), int(offset)) == text
+                assert offset_message_id(pack_host(ip, int(port)), int(offset)) == text
 
 
 def test_P12_offset_ids_are_read() -> None:
@@ -76,7 +75,7 @@ def test_P12_offset_ids_are_read() -> None:
 
 @given(ipv4() | ipv6(), PORTS, OFFSETS)
 def test_P12_every_place_has_an_id(ip: str, port: int, offset: int) -> None:
-    text = offset_message_id_of(ip, port, offset)
+    text = offset_message_id(pack_host(ip, port), offset)
     assert len(text) == (56 if ":" in ip else 32)
     assert text == text.upper()
     assert decode_offset_message_id(text) == (ip, port, offset)

@@ -20,7 +20,6 @@ from rocketpy.wire.properties import (
     encode_crc_property,
     encode_properties,
     find_property,
-    put_property,
 )
 from tests.pace import slowness
 from tests.strategies import property_maps, texts
@@ -171,8 +170,8 @@ def test_a_property_is_deleted_as_in_java() -> None:
 
 
 @given(property_maps(), texts(), texts())
-def test_a_property_is_put_and_deleted(properties: dict[str, str], name: str, value: str) -> None:
-    text = put_property(encode_properties(properties), name, value)
+def test_a_property_is_deleted(properties: dict[str, str], name: str, value: str) -> None:
+    text = encode_properties({**properties, name: value})
     assert decode_properties(text) == {**properties, name: value}
     properties.pop(name, None)
     assert decode_properties(delete_property(text, name)) == properties
@@ -180,11 +179,6 @@ def test_a_property_is_put_and_deleted(properties: dict[str, str], name: str, va
 
 def test_what_has_no_last_separator_gets_none_by_deleting() -> None:
     assert delete_property("a\x01b\x02c\x01d", "a") == "c\x01d"
-
-
-def test_a_missing_last_separator_is_put_in_before_a_new_pair() -> None:
-    assert put_property("a\x01b", "c", "d") == "a\x01b\x02c\x01d\x02"
-    assert put_property("", "c", "d") == "c\x01d\x02"
 
 
 def test_the_crc_property_has_its_lowest_digit_first() -> None:

@@ -1,7 +1,6 @@
-"""Sending, the general way: a header, a body, an answer. And sending back what could not be consumed.
+"""What an answer to a send says, sending back what could not be consumed, and recalling a message.
 
-The fast path of a producer fills templates and scans answers instead; both say the same on the wire, and what is not a
-plain success comes here.
+A producer fills templates and scans the answers that it knows; what is not a plain success comes here.
 """
 
 from __future__ import annotations
@@ -9,25 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rocketpy.client.call import ask, call, header_of, oneway
+from rocketpy.client.call import ask, call, header_of
 from rocketpy.client.call import request as plain_request
 from rocketpy.errors import BrokerError
 from rocketpy.message import MessageQueue
 from rocketpy.results import SendResult, SendStatus
 from rocketpy.wire.codes import RequestCode, ResponseCode
-from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.send import (
     ConsumerSendMsgBackRequestHeader,
     RecallMessageRequestHeader,
     RecallMessageResponseHeader,
-    SendMessageRequestHeader,
     SendMessageResponseHeader,
 )
 
 if TYPE_CHECKING:
     from rocketpy.remoting.pool import ConnectionPool
+    from rocketpy.wire.command import RemotingCommand
 
-__all__ = ["recall_message", "send_back", "send_message", "send_oneway", "send_request", "send_result"]
+__all__ = ["recall_message", "send_back", "send_result"]
 
 STATUS_OF_CODE: dict[int, SendStatus] = {
     ResponseCode.SUCCESS: SendStatus.SEND_OK,
@@ -36,43 +34,6 @@ STATUS_OF_CODE: dict[int, SendStatus] = {
     ResponseCode.SLAVE_NOT_AVAILABLE: SendStatus.SLAVE_NOT_AVAILABLE,
 }
 """Answers that say that the message is stored."""
-
-
-def send_request(header: SendMessageRequestHeader, body: bytes) -> RemotingCommand:
-    """The request of a send, in its one-letter form; a batch has a code of its own."""
-    code = RequestCode.SEND_BATCH_MESSAGE if header.batch else RequestCode.SEND_MESSAGE_V2
-    return RemotingCommand(code, header.to_short_ext(), body)
-
-
-async def send_message(
-    pool: ConnectionPool,
-    address: str,
-    header: SendMessageRequestHeader,
-    body: bytes,
-    *,
-    broker_name: str,
-    message_id: str,
-    timeout: float,
-) -> SendResult:
-    """Send a message, or an encoded batch, to one queue of one broker.
-
-    Raises:
-        BrokerError: the broker did not store it.
-        TransportError, RequestTimeoutError: no answer; whether it is stored is unknown, save after a ConnectError.
-    """
-    answer = await call(pool, address, send_request(header, body), timeout=timeout)
-    return send_result(answer, address, header.topic, broker_name, message_id)
-
-
-async def send_oneway(
-    pool: ConnectionPool, address: str, header: SendMessageRequestHeader, body: bytes, *, timeout: float
-) -> None:
-    """Send without asking what becomes of it.
-
-    Raises:
-        ConnectError: the broker cannot be reached.
-    """
-    await oneway(pool, address, send_request(header, body), timeout=timeout)
 
 
 def send_result(answer: RemotingCommand, address: str, topic: str, broker_name: str, message_id: str) -> SendResult:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Self, Unpack, final
 
 import trio
 
@@ -36,8 +36,10 @@ from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
+    from datetime import timedelta
 
     from rocketpy.client.roles import Driven
+    from rocketpy.config.typed import LitePullConsumerSettings
     from rocketpy.consumer.lite.cache import Part
     from rocketpy.consumer.pull import QueuePuller
     from rocketpy.remoting.network import Network
@@ -90,14 +92,12 @@ class LitePullConsumer(Positions):
         client: MQClientInstance | None = None,
         network: Network | None = None,
         async_caller: AsyncCaller = call_in_this_loop,
-        **fields: Any,
+        **fields: Unpack[LitePullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         self._made_with["async_caller"] = async_caller
-        if group is not None:
-            fields["group"] = group
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
-        self.config = LitePullConsumerConfig.of(base, **fields)
+        self.config = LitePullConsumerConfig.of(base, group=group, **fields)
         super().__init__(self.config, client, network)
         self._selection = Selection(self._subscriptions_changed)
         self._watch = QueueWatch()
@@ -194,6 +194,9 @@ class LitePullConsumer(Positions):
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming a topic.
 
+        Args:
+            topic: its name.
+
         Raises:
             ConfigError: the topic is not subscribed.
         """
@@ -249,7 +252,9 @@ class LitePullConsumer(Positions):
 
     # --- messages -------------------------------------------------------------------------------------
 
-    async def poll(self, max_messages: int | None = None, *, timeout: float | None = None) -> list[MessageExt]:
+    async def poll(
+        self, max_messages: int | None = None, *, timeout: float | timedelta | None = None
+    ) -> list[MessageExt]:
         """Return the next messages, as soon as there are any, or an empty list if none arrive in time.
 
         Cancelling it loses nothing: the messages go to the next poll.
@@ -266,7 +271,7 @@ class LitePullConsumer(Positions):
         """
         return [message for part in await self.lend(max_messages, timeout) for message in part.messages]
 
-    async def lend(self, max_messages: int | None, timeout: float | None) -> list[Part]:
+    async def lend(self, max_messages: int | None, timeout: float | timedelta | None) -> list[Part]:
         """What `poll` gives, in parts, for surfaces that may have to give some of it back. Raises what it raises."""
         most = self.config.pull_batch_size
         if max_messages is not None:
@@ -324,7 +329,9 @@ class LitePullConsumer(Positions):
 
     # --- commits --------------------------------------------------------------------------------------
 
-    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | None = None) -> None:
+    async def commit(
+        self, offsets: Mapping[MessageQueue, int] | None = None, *, timeout: float | timedelta | None = None
+    ) -> None:
         """Commit, and wait until the brokers have confirmed it.
 
         This commits everything handed out so far, from all queues that this consumer has; once `ack` is used, only
@@ -404,6 +411,9 @@ class LitePullConsumer(Positions):
 
         This does not commit by itself: `auto_commit` or `commit` does. If the queue has moved to another member, it
         has no effect, and that is logged.
+
+        Args:
+            message: a message that was handed out.
 
         Raises:
             ConfigError: this is not a message.

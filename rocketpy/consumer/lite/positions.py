@@ -61,6 +61,9 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
     def position(self, queue: MessageQueue) -> int:
         """The offset of the next message that a poll will hand out from a queue. For any thread.
 
+        Args:
+            queue: a queue that this consumer has.
+
         Raises:
             ConfigError: this is not a queue.
             QueueNotAssignedError: this consumer does not have the queue.
@@ -74,6 +77,9 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
 
         If a file or an `offset_store` keeps the offsets, it is asked instead. A broker of 4.x answers 0 for a group
         without an offset if the queue still has its first message.
+
+        Args:
+            queue: a queue of a topic.
 
         Raises:
             ConfigError: this is not a queue.
@@ -105,6 +111,10 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
 
         This offset then counts as the progress of the group in that queue: the next commit, of any kind, commits it.
 
+        Args:
+            queue: a queue that this consumer has.
+            offset: the offset of the next message.
+
         Raises:
             ConfigError: an argument cannot be used.
             OffsetOutOfRangeError: the offset lies outside of the queue.
@@ -126,6 +136,9 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Continue at the oldest message that a queue still has; otherwise as `seek`.
 
+        Args:
+            queue: a queue that this consumer has.
+
         Raises:
             ConfigError: this is not a queue.
             QueueNotAssignedError: this consumer does not have the queue.
@@ -136,6 +149,9 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Continue at the next message that comes to a queue; otherwise as `seek`.
+
+        Args:
+            queue: a queue that this consumer has.
 
         Raises:
             ConfigError: this is not a queue.
@@ -171,6 +187,9 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Hand out and pull nothing more from these queues until `resume`. They stay with this consumer.
 
+        Args:
+            queues: queues that this consumer has.
+
         Raises:
             ConfigError: these are not queues.
             QueueNotAssignedError: this consumer does not have one of them; none is paused.
@@ -187,6 +206,9 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Continue with paused queues where they are. Queues that are not paused are unaffected.
+
+        Args:
+            queues: queues that this consumer has.
 
         Raises:
             ConfigError: these are not queues.

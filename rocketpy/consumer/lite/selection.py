@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.consumer.arguments import checked_queues
-from rocketpy.consumer.subscription import Subscription, subscription_data
+from rocketpy.consumer.subscription import Subscription, subscription_data, warn_of_separator
 from rocketpy.errors import ConfigError
 from rocketpy.wire.names import check_topic
 
@@ -135,4 +135,5 @@ def _subscription(topic: str, tags: str | None, sql: str | None) -> Subscription
     check_topic(topic)
     if tags is not None and sql is not None:
         raise ConfigError(f"filter {topic} by tags or by sql, not by both")
+    warn_of_separator(topic, tags)
     return Subscription(subscription_data(topic, tags, sql), None)

@@ -6,7 +6,7 @@ Java's nearest counterpart is ConsumerRunningInfo, see `running_info`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -14,6 +14,7 @@ from rocketpy.consumer.rates import BrokerPulls, TopicRates
 from rocketpy.consumer.status import QueueStatus, queue_status
 from rocketpy.errors import RocketMQError, ServiceCrashedError
 from rocketpy.message import MessageQueue
+from rocketpy.reprs import Short
 
 if TYPE_CHECKING:
     from rocketpy.consumer.lite.running import RunningLitePull
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["LitePullConsumerStatistics", "LitePullConsumerStatus", "queue_statuses", "statistics"]
 
 
-@attrs.frozen(kw_only=True)
-class LitePullConsumerStatus:
+@attrs.frozen(kw_only=True, repr=False)
+class LitePullConsumerStatus(Short):
     """The state of a lite pull consumer."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = ("group", "state", "crash", "errors", "balanced", "topics", "queues")
 
     state: str
     client_id: str
@@ -40,9 +43,17 @@ class LitePullConsumerStatus:
     """The bug that stopped the consumer, if one did."""
 
 
-@attrs.frozen(kw_only=True)
-class LitePullConsumerStatistics:
+@attrs.frozen(kw_only=True, repr=False)
+class LitePullConsumerStatistics(Short):
     """What a lite pull consumer has done since it started."""
+
+    _shown_first: ClassVar[tuple[str, ...]] = (
+        "handed_out",
+        "acknowledged",
+        "held",
+        "pulled_per_second",
+        "consumed_per_second",
+    )
 
     rebalances: int
     pulls: int

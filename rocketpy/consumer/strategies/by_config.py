@@ -10,6 +10,7 @@ import attrs
 from rocketpy.consumer.strategies.averagely import AllocateAveragely
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
+from rocketpy.reprs import Short
 from rocketpy.wire.names import is_retry_topic
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ def _queues(value: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
     return found
 
 
-@attrs.frozen
-class AllocateByConfig:
+@attrs.frozen(repr=False)
+class AllocateByConfig(Short):
     """Gives this member exactly these queues, whatever the other members do.
 
     Nothing checks that the members together have each queue once. A queue is left out as long as the topic's route

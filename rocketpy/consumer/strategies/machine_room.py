@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 
 from rocketpy.errors import ConfigError
+from rocketpy.reprs import Short
 
 if TYPE_CHECKING:
     from rocketpy.consumer.strategies.request import AllocateRequest
@@ -24,8 +25,8 @@ def _rooms(value: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-@attrs.frozen
-class AllocateByMachineRoom:
+@attrs.frozen(repr=False)
+class AllocateByMachineRoom(Short):
     """Shares out the queues of brokers named "room@name" in these rooms; nobody gets the others.
 
     Args:

@@ -10,6 +10,7 @@ import attrs
 from rocketpy.consumer.strategies.request import AllocateRequest, AllocateStrategy
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
+from rocketpy.reprs import Short
 
 __all__ = ["AllocateMachineRoomNearby"]
 
@@ -21,8 +22,8 @@ def _is_callable(_: object, field: attrs.Attribute[Any], value: object) -> None:
         raise ConfigError(f"{field.name} of AllocateMachineRoomNearby must be a function, not {value!r:.100}")
 
 
-@attrs.frozen
-class AllocateMachineRoomNearby:
+@attrs.frozen(repr=False)
+class AllocateMachineRoomNearby(Short):
     """Gives the queues of a room to the members in it, and those of a room without members to all members.
 
     Args:

@@ -8,12 +8,13 @@ from typing import TypeAlias
 import attrs
 
 from rocketpy.message import MessageQueue
+from rocketpy.reprs import Short
 
 __all__ = ["AllocateRequest", "AllocateStrategy"]
 
 
-@attrs.frozen
-class AllocateRequest:
+@attrs.frozen(repr=False)
+class AllocateRequest(Short):
     """The argument of a strategy: one topic, all members of the group, and which of them asks."""
 
     group: str

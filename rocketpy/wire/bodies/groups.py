@@ -9,7 +9,7 @@ from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, GroupRetryPolicyT
 from rocketpy.wire.json_body import Body, Int32, body, member
 
 __all__ = [
-    "Connection",
+    "ClientConnection",
     "ConsumerConnection",
     "CustomizedRetryPolicy",
     "ExponentialRetryPolicy",
@@ -131,7 +131,7 @@ class GetConsumerListByGroupResponseBody(Body):
 
 
 @body
-class Connection(Body):
+class ClientConnection(Body):
     """A client that is connected to a broker."""
 
     client_id: str | None = None
@@ -144,7 +144,7 @@ class Connection(Body):
 class ConsumerConnection(Body):
     """The clients of a consumer group, and what the group subscribes."""
 
-    connection_set: list[Connection] = member(factory=list)
+    connection_set: list[ClientConnection] = member(factory=list)
     subscription_table: dict[str, SubscriptionData] = member(factory=dict)
     consume_type: ConsumeType | None = None
     message_model: MessageModel | None = None
@@ -155,7 +155,7 @@ class ConsumerConnection(Body):
 class ProducerConnection(Body):
     """The clients of a producer group."""
 
-    connection_set: list[Connection] = member(factory=list)
+    connection_set: list[ClientConnection] = member(factory=list)
 
 
 @body

@@ -56,12 +56,6 @@ class SubscriptionData(Body):
         """Whether the expression is one of tags."""
         return is_tag_type(self.expression_type)
 
-    def matches_code(self, tags_code: int) -> bool:
-        """What a broker can tell from the hash in a consume queue: other tags with this hash match too."""
-        if self.class_filter_mode or self.sub_string == ALL:
-            return True
-        return ((tags_code & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000 in self.code_set
-
     def matches_tag(self, tag: str | None) -> bool:
         """What a client checks again by the text itself."""
         return not self.tags_set or self.class_filter_mode or tag in self.tags_set

@@ -1,6 +1,6 @@
 """How a body is read and written when all that is known is its name in `rocketpy.wire.catalogue.exchanges`.
 
-For tools that take any frame apart: whoever knows its request calls the declared class itself. The words for bodies
+For tools that take any frame apart: code that knows the request calls the declared class itself. The words for bodies
 that are not one JSON object are "message" (the payload of one message, as it is), "batch" (items of
 SEND_BATCH_MESSAGE), "records" (stored messages), "properties" (key=value lines), "names" (a JSON array of text) and
 "text".
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["BodyCodec", "plain_codec"]
 
 
-class Declared(Protocol):
+class DeclaredBody(Protocol):
     """What every class of rocketpy.wire.bodies offers."""
 
     def encode(self) -> bytes:
@@ -44,7 +44,7 @@ class BodyCodec(NamedTuple):
     encode: Callable[[Any], bytes]
 
     @classmethod
-    def of(cls, declared: type[Declared]) -> BodyCodec:
+    def of(cls, declared: type[DeclaredBody]) -> BodyCodec:
         """A body that is one object of a declared class."""
         return cls(declared.decode, lambda value: bytes(value.encode()))
 

@@ -43,7 +43,7 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
 
     A sliced processor: a heartbeat that waits when its connection closes is never begun, and one that is under way goes
     no further, so that no member stays behind whose connection is gone. One that makes a retry topic is answered once
-    the name servers have heard of that: a client looks for it next, and again after half a minute only.
+    the name servers know the topic: a client looks for it next, and again after half a minute only.
 
     What has to be refused is left out, and the answer says so after the rest has been noted: a client must not lose all
     of its groups because of one subscription.
@@ -74,7 +74,7 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
 
 
 class _Pending:
-    """What the answer to a heartbeat waits for: topics that the name servers hear of, and expressions.
+    """What the answer to a heartbeat waits for: topics that are announced to the name servers, and expressions.
 
     Attributes:
         refusal: The first reason why something was left out. It is answered at once.

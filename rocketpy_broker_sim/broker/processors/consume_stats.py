@@ -89,7 +89,7 @@ def _append(
     broker: StatsView, found: bytearray, group: str, topics: Sequence[tuple[TopicConfig, int]], totals: _Totals
 ) -> Generator[None, None, None]:
     """Write the ConsumeStats of a group on some topics, each with its number of queues."""
-    tps = sum(broker.reads.per_second(topic.topic_name, group) for topic, _ in topics)
+    tps = sum(broker.group_reads.per_second(topic.topic_name, group) for topic, _ in topics)
     found += b'{"consumeTps":%s,"offsetTable":' % write_json(_TPS.write(tps)).encode()
     queues = (_entry(broker, group, topic, number, totals) for topic, count in topics for number in range(count))
     yield from append_parts(found, b"{}", (write_json(_TABLE.write(dict(part))) for part in parts_of(queues)))
@@ -101,12 +101,12 @@ def _entry(
 ) -> tuple[MessageQueue, OffsetWrapper]:
     name = topic.topic_name
     consumed = max(0, broker.offsets.query(group, name, number))
-    pulled = broker.reads.position(name, group, number)
+    pulled = broker.group_reads.position(name, group, number)
     told = OffsetWrapper(
-        broker_offset=max(0, broker.store.max_offset(name, number)),
+        broker_offset=max(0, broker.reads.max_offset(name, number)),
         consumer_offset=consumed,
         pull_offset=max(consumed, NOT_FOUND if pulled is None else pulled),
-        last_timestamp=max(0, broker.store.store_time(name, number, consumed - 1)) if consumed else 0,
+        last_timestamp=max(0, broker.reads.store_time(name, number, consumed - 1)) if consumed else 0,
     )
     totals.diff += told.broker_offset - told.consumer_offset
     totals.in_flight += told.pull_offset - told.consumer_offset

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy.wire.bodies.groups import Connection as ConnectionInfo
-from rocketpy.wire.bodies.groups import ConsumerConnection
+from rocketpy.wire.bodies.groups import ClientConnection, ConsumerConnection
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.fields import HeaderFieldError
 from rocketpy.wire.headers.group import (
@@ -51,7 +50,7 @@ def get_consumer_connections(broker: PositionView, connection: Connection, reque
     )
     for client in list(group.clients.values()):
         address = client.channel.address
-        told = ConnectionInfo(
+        told = ClientConnection(
             client_id=client.client_id, client_addr=address, language=client.language, version=client.version
         )
         found.connection_set.append(told)
@@ -73,8 +72,7 @@ def query_consumer_offset(broker: PositionView, connection: Connection, request:
     if header.set_zero_if_not_found is False:
         remark = "Not found, do not set to zero, maybe this group boot first"
         return request.answer(ResponseCode.QUERY_NOT_FOUND, remark)
-    store = broker.store
-    if store.min_offset(topic, queue_id) <= 0 and store.is_in_memory(topic, queue_id, 0):
+    if broker.reads.min_offset(topic, queue_id) <= 0 and broker.reads.is_in_memory(topic, queue_id, 0):
         return request.answer(ext_fields={"offset": "0"})
     return request.answer(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
 
@@ -118,5 +116,5 @@ def _check_position(broker: PositionView, topic: TopicConfig, queue_id: int, off
     if offset < 0:
         raise invalid(f"the offset {offset} is negative")
     queues = max(topic.read_queue_nums, topic.write_queue_nums)
-    if queue_id >= queues and broker.store.max_offset(topic.topic_name, queue_id) == 0:
+    if queue_id >= queues and broker.reads.max_offset(topic.topic_name, queue_id) == 0:
         raise invalid(f"the queue {queue_id} does not exist: {topic.topic_name} has {queues}")

@@ -23,8 +23,8 @@ from rocketpy.wire.names import TRANSACTION_DISCARD_TOPIC, TRANSACTION_HALF_TOPI
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.broker.again import readable
 from rocketpy_broker_sim.broker.commit_runs import CommitRuns, is_usual
-from rocketpy_broker_sim.broker.put_pipeline import Place, Put
-from rocketpy_broker_sim.broker.stored import stored_record
+from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
+from rocketpy_broker_sim.broker.stored_records import stored_record
 from rocketpy_broker_sim.broker.transactions.half import (
     committed,
     copy_to_half_topic,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.end_layout import LaidOutEnd
     from rocketpy_broker_sim.broker.replies import Replies
-    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.broker.stored_records import StoredRecord
     from rocketpy_broker_sim.broker.views import TransactionView
 
 __all__ = ["EndProcessor", "end_transaction", "resume_check"]
@@ -134,11 +134,11 @@ def _read(broker: TransactionView, position: int, *topics: str) -> StoredRecord:
         BrokerError: there is no such message.
     """
     try:
-        data = broker.store.read(position) if position >= 0 else None
+        data = broker.store.reads.read(position) if position >= 0 else None
         if data is not None:
             record = stored_record(data, encoded=False)  # the message of its outcome is encoded when it is put
             head, topic = record.head, record.message.topic
-            if topic in topics and broker.store.position(topic, head.queue_id, head.queue_offset) == position:
+            if topic in topics and broker.store.reads.position(topic, head.queue_id, head.queue_offset) == position:
                 return record
     except (MessageDecodeError, StoreError) as exc:
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, _NOT_FOUND) from exc
@@ -180,7 +180,7 @@ def _commit(broker: TransactionView, record: StoredRecord) -> tuple[int, str] | 
         return ResponseCode.SYSTEM_ERROR, "the half message has no valid real topic"
     message.queue_id = readable(broker.topics.queues_read(message.topic), message.queue_id)
     put = Put(message=message, properties=record.properties)
-    broker.pipeline.take([put], behind=Place.HALF_MESSAGE)
+    broker.pipeline.take([put], behind=StageOrder.HALF_MESSAGE)
     broker.turn.rests_on(put)
     put.check()
     return put.refusal
@@ -196,7 +196,7 @@ def resume_check(broker: TransactionView, connection: Connection, request: Remot
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark) from exc
     record = _read(broker, position, TRANSACTION_DISCARD_TOPIC)
     put = Put(message=copy_to_half_topic(record, checked=0))
-    broker.pipeline.take([put], behind=Place.DELAY_LEVEL)
+    broker.pipeline.take([put], behind=StageOrder.DELAY_LEVEL)
     broker.turn.rests_on(put)
     put.check()
     if put.refusal is not None or put.result is None:

@@ -107,7 +107,7 @@ def _pull(
         return _answer(broker, request, reset, _CODES[reset.status], topic, group)
     count = max(1, min(header.max_msg_nums, _MOST_MESSAGES))
     began = trio.current_time()
-    found = broker.store.get(header.topic, header.queue_id, header.queue_offset, count, wanted=wanted)
+    found = broker.reads.get(header.topic, header.queue_id, header.queue_offset, count, wanted=wanted)
     broker.statistics.note_get(found.count, trio.current_time() - began)
     broker.statistics.reads.note(
         header.topic, header.consumer_group, header.queue_id, found.count, found.next_begin_offset
@@ -141,8 +141,8 @@ def _reset(broker: PullView, connection: Connection, header: PullMessageRequestH
     return GetMessageResult(
         GetMessageStatus.OFFSET_RESET,
         offset,
-        broker.store.min_offset(header.topic, header.queue_id),
-        broker.store.max_offset(header.topic, header.queue_id),
+        broker.reads.min_offset(header.topic, header.queue_id),
+        broker.reads.max_offset(header.topic, header.queue_id),
     )
 
 

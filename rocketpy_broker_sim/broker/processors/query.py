@@ -32,7 +32,7 @@ def query_message(broker: QueryView, connection: Connection, request: RemotingCo
         return request.answer(ResponseCode.QUERY_NOT_FOUND, _NOTHING, ext_fields=_NOWHERE)
     most = broker.config.store.default_query_max_num if header.unique_key_query else header.max_num
     begin, end = header.begin_timestamp, header.end_timestamp
-    found = yield from broker.store.query_steps(header.topic, header.key, most, begin, end)
+    found = yield from broker.keys.query_steps(header.topic, header.key, most, begin, end)
     answer = QueryMessageResponseHeader(
         index_last_update_timestamp=found.last_timestamp, index_last_update_phyoffset=found.last_position
     ).to_ext()
@@ -48,7 +48,7 @@ def query_message(broker: QueryView, connection: Connection, request: RemotingCo
 def view_message(broker: QueryView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The message whose record begins at a position of the log."""
     header = ViewMessageRequestHeader.from_ext(request.ext_fields)
-    record = broker.store.read(header.offset)
+    record = broker.reads.read(header.offset)
     if record is None:
         return request.answer(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {header.offset}")
     return request.answer(body=record)

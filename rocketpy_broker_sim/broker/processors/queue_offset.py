@@ -28,14 +28,14 @@ __all__ = ["get_earliest_store_time", "get_max_offset", "get_min_offset", "searc
 def get_max_offset(broker: QueueView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The offset that the next message of a queue gets."""
     header = GetMaxOffsetRequestHeader.from_ext(request.ext_fields)
-    offset = broker.store.max_offset(check_topic(header.topic), header.queue_id)
+    offset = broker.reads.max_offset(check_topic(header.topic), header.queue_id)
     return request.answer(ext_fields={"offset": str(offset)})
 
 
 def get_min_offset(broker: QueueView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """The offset of the oldest message of a queue."""
     header = GetMinOffsetRequestHeader.from_ext(request.ext_fields)
-    offset = broker.store.min_offset(check_topic(header.topic), header.queue_id)
+    offset = broker.reads.min_offset(check_topic(header.topic), header.queue_id)
     return request.answer(ext_fields={"offset": str(offset)})
 
 
@@ -43,12 +43,12 @@ def search_offset(broker: QueueView, connection: Connection, request: RemotingCo
     """The offset that belongs to a store time."""
     header = SearchOffsetRequestHeader.from_ext(request.ext_fields)
     boundary = header.boundary_type or BoundaryType.LOWER
-    offset = broker.store.offset_by_time(check_topic(header.topic), header.queue_id, header.timestamp, boundary)
+    offset = broker.reads.offset_by_time(check_topic(header.topic), header.queue_id, header.timestamp, boundary)
     return request.answer(ext_fields={"offset": str(offset)})
 
 
 def get_earliest_store_time(broker: QueueView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
     """When the oldest message of a queue was stored, -1 when there is none."""
     header = GetEarliestMsgStoretimeRequestHeader.from_ext(request.ext_fields)
-    timestamp = broker.store.earliest_store_time(check_topic(header.topic), header.queue_id)
+    timestamp = broker.reads.earliest_store_time(check_topic(header.topic), header.queue_id)
     return request.answer(ext_fields={"timestamp": str(timestamp)})

@@ -16,8 +16,8 @@ from rocketpy.wire.headers.send import RecallMessageRequestHeader, RecallMessage
 from rocketpy.wire.names import RETRY_PREFIX
 from rocketpy.wire.recall_handle import RecallHandle
 from rocketpy.wire.sysflag import Permission
-from rocketpy_broker_sim.broker.put_pipeline import Place, Put
-from rocketpy_broker_sim.broker.putting import packed_address
+from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
+from rocketpy_broker_sim.broker.store_stage import packed_address
 from rocketpy_broker_sim.broker.timer.times import delete_key
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 
@@ -42,7 +42,7 @@ def recall_message(broker: RecallView, connection: Connection, request: Remoting
         raise BrokerError.for_code(ResponseCode.TOPIC_NOT_EXIST, remark)
     handle = _checked_handle(broker, header)
     put = Put(_message(broker, connection, handle), _properties(header, handle))
-    broker.pipeline.take([put], behind=Place.CHECKS)
+    broker.pipeline.take([put], behind=StageOrder.CHECKS)
     broker.turn.rests_on(put)
     put.check()
     region = {"MSG_REGION": broker.config.region_id}

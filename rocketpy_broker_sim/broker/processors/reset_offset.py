@@ -120,8 +120,8 @@ def _positions(
         raise invalid(f"there is no queue {header.queue_id}: {header.topic} has {topic.read_queue_nums} to read")
     if header.offset is None or header.offset == _NO_OFFSET:
         return {header.queue_id: _at_time(broker, header, header.queue_id)}
-    low = broker.store.min_offset(header.topic, header.queue_id)
-    high = broker.store.max_offset(header.topic, header.queue_id)
+    low = broker.reads.min_offset(header.topic, header.queue_id)
+    high = broker.reads.max_offset(header.topic, header.queue_id)
     if not low <= header.offset <= high:
         remark = f"the offset {header.offset} is not in the queue, which goes from {low} to {high}"
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
@@ -131,8 +131,8 @@ def _positions(
 def _at_time(broker: ResetView, header: ResetOffsetRequestHeader, queue_id: int) -> int:
     """The first offset at or after the time; a negative time is the end of the queue."""
     if header.timestamp < 0:
-        return broker.store.max_offset(header.topic, queue_id)
-    return broker.store.offset_by_time(header.topic, queue_id, header.timestamp)
+        return broker.reads.max_offset(header.topic, queue_id)
+    return broker.reads.offset_by_time(header.topic, queue_id, header.timestamp)
 
 
 # --- told to the clients -------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from rocketpy.wire.names import dlq_topic, retry_topic
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.processors.checks import check_group
-from rocketpy_broker_sim.broker.put_pipeline import Place, Put
-from rocketpy_broker_sim.broker.stored import StoredRecord, stored_record
+from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
+from rocketpy_broker_sim.broker.stored_records import StoredRecord, stored_record
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def send_back(broker: SendBackView, connection: Connection, request: RemotingCom
     else:
         _retry(broker, name, queue_id, header.delay_level, record)
     put.message, put.properties = record.message, record.properties
-    broker.pipeline.take([put], behind=Place.CHECKS)
+    broker.pipeline.take([put], behind=StageOrder.CHECKS)
     broker.turn.rests_on(put)
     put.check()
     if put.result is None and put.refusal is not None:
@@ -99,7 +99,7 @@ def _look_up(broker: SendBackView, offset: int) -> StoredRecord:
     """
     failure = BrokerError.for_code(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
     try:
-        data = broker.store.read(offset) if offset >= 0 else None
+        data = broker.reads.read(offset) if offset >= 0 else None
         if data is None:
             raise failure
         return stored_record(data)

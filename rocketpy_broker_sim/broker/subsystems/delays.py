@@ -43,11 +43,11 @@ class Delays(Subsystem):
     def __init__(self, config: BrokerConfig, storage: Storage, storing: Storing, topics: TopicTable) -> None:
         levels = DelayLevels(config.store.message_delay_level)
         self.level_count = levels.count
-        self._store = storing.store
+        self._reads = storing.store.reads
         self._interval = config.store.flush_delay_offset_interval / 1000
         offsets = DelayOffsetTable(config, storage)
         self.schedule = ScheduleService(
-            storing.store, levels, offsets, storing.commit, storing.disk.flush_taken, topics.queues_read
+            storing.store, levels, offsets, storing.commit, storing.flusher.flush_taken, topics.queues_read
         )
         storing.turn.subscribe(self._arrived)
 
@@ -73,4 +73,4 @@ class Delays(Subsystem):
 
     def measures(self) -> Mapping[str, str]:
         """How far each level has been delivered, and where it ends."""
-        return measures_of_delays(self.schedule, self._store)
+        return measures_of_delays(self.schedule, self._reads)

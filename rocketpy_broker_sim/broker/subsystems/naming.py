@@ -56,12 +56,12 @@ class Naming(Subsystem):
         if self.registration is not None:
             self.registration.topics_changed(names)
 
-    def hear(self, topic: str, done: Callable[[], object]) -> None:
-        """Call a function once the name servers have heard of a topic; at once before it opens."""
+    def announce(self, topic: str, done: Callable[[], object]) -> None:
+        """Call a function once the name servers know a topic; at once before it opens."""
         if self.registration is None:
             done()
         else:
-            self.registration.heard(topic, done)
+            self.registration.when_announced(topic, done)
 
     async def open(self, services: trio.Nursery) -> None:
         """Register; return once a name server knows the broker, or none is left that might."""
@@ -72,7 +72,7 @@ class Naming(Subsystem):
             registration = Registration(self._config, self._address(), self._topics, pool, self._name_servers)
             self.registration = registration
             await registration.serve(task_status=task_status)
-            await trio.sleep_forever()  # it has stopped, and says goodbye over the pool
+            await trio.sleep_forever()  # it has stopped, and unregisters over the pool
 
     async def leave(self) -> None:
         """Have the broker taken off by all name servers, so that clients go elsewhere."""

@@ -9,17 +9,17 @@ import trio
 
 from rocketpy.services import run_blocking
 from rocketpy_broker_sim.broker.allocation import FileAllocation
-from rocketpy_broker_sim.broker.cleaning import Cleaning
-from rocketpy_broker_sim.broker.durability import Durability
-from rocketpy_broker_sim.broker.flush_services import LogFlush, QueueFlush
+from rocketpy_broker_sim.broker.cleaning_service import CleaningService
+from rocketpy_broker_sim.broker.flushing.flusher import StoreFlusher
+from rocketpy_broker_sim.broker.flushing.gate import Durability
+from rocketpy_broker_sim.broker.flushing.pool import TransientCommit
+from rocketpy_broker_sim.broker.flushing.services import GroupCommit, LogFlush, QueueFlush
 from rocketpy_broker_sim.broker.index_catch_up import IndexCatchUpService
 from rocketpy_broker_sim.broker.put_times import PutTimes
-from rocketpy_broker_sim.broker.putting import refusal_of
 from rocketpy_broker_sim.broker.reput import ReputService
 from rocketpy_broker_sim.broker.runtime_info import measures_of_puts, measures_of_store
-from rocketpy_broker_sim.broker.store_services import Disk, GroupCommit
+from rocketpy_broker_sim.broker.store_stage import refusal_of
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
-from rocketpy_broker_sim.broker.transient_commit import TransientCommit
 from rocketpy_broker_sim.broker.turn import Turn
 from rocketpy_broker_sim.broker.write_conditions import WriteConditions
 from rocketpy_broker_sim.config import FlushDiskType
@@ -30,8 +30,8 @@ from rocketpy_broker_sim.store.put_result import PutMessageResult, PutMessageSta
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.broker.durability import Hear
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
+    from rocketpy_broker_sim.broker.topic_announcement import Announce
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.serving.memory import Account
     from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
@@ -46,7 +46,7 @@ class Storing(Subsystem):
         storage: where.
         config: the settings.
         statistics: hears what can be read.
-        hear: tells of topics that the name servers have heard of.
+        announce: calls a function once the name servers know a topic.
         hooks: see every request and its answer.
         account: what answers keep that wait counts there.
 
@@ -61,7 +61,7 @@ class Storing(Subsystem):
         storage: Storage,
         config: BrokerConfig,
         statistics: BrokerStatistics,
-        hear: Hear,
+        announce: Announce,
         hooks: Sequence[RequestHook] = (),
         account: Account | None = None,
     ) -> None:
@@ -71,7 +71,7 @@ class Storing(Subsystem):
         self._config = config
         self._statistics = statistics
         clock = StoredClock(trio.current_time)
-        self.store = MessageStore(storage, settings, on_arrival=self._note_arrival, clock=clock)
+        self.store = MessageStore(storage, settings, clock=clock)
         self.conditions = WriteConditions(settings, trio.current_time, self.store.pool)
         self.put_times = PutTimes(trio.current_time)
         self.gate = Durability(
@@ -81,21 +81,22 @@ class Storing(Subsystem):
             if settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
             else None,
             most=config.send_thread_pool_queue_capacity,
-            hear=hear,
+            announce=announce,
             account=account,
         )
         self.turn = Turn(self.store, self.gate, self.conditions, self.put_times, hooks)
-        self.disk = Disk(self.store)
-        self.cleaning = Cleaning(self.store.retention, settings, self.store.flags)
+        self.turn.subscribe(self._count)
+        self.flusher = StoreFlusher(self.store)
+        self.cleaning = CleaningService(self.store.retention, settings, self.store.flags)
         self._reput = ReputService(self.store, self.turn)
-        self._index = IndexCatchUpService(self.store)
+        self._index = IndexCatchUpService(self.store.index, self.store.index_catch_up)
         self._allocation = FileAllocation(self.store.files_ahead)
         self._transient_commit: TransientCommit | None = None
         if self.store.pool is not None:
-            self._transient_commit = TransientCommit(self.store, settings, self.turn, self.gate)
-        self._log_flush = LogFlush(self.store, self.disk, settings, self.gate.written)
-        self._queue_flush = QueueFlush(self.store, self.disk, settings, self.gate.written)
-        self._group_commit = GroupCommit(self.disk, self.store, self.turn, self.gate)
+            self._transient_commit = TransientCommit(self.store, settings, self.gate, self.turn.make_readable)
+        self._log_flush = LogFlush(self.store, self.flusher, settings, self.gate.written)
+        self._queue_flush = QueueFlush(self.store, self.flusher, settings, self.gate.written)
+        self._group_commit = GroupCommit(self.flusher, self.store, self.gate, self.turn.make_readable)
 
     # --- putting ---
 
@@ -140,9 +141,8 @@ class Storing(Subsystem):
         """
         self.turn.commit()
 
-    def _note_arrival(self, arrival: Arrival) -> None:
+    def _count(self, arrival: Arrival) -> None:
         self._statistics.note_put(len(arrival.tags_codes))
-        self.turn.note_arrival(arrival)
 
     # --- as a part of the broker ---
 
@@ -168,7 +168,7 @@ class Storing(Subsystem):
         if self._transient_commit is not None:
             yield self._transient_commit.serve
         if self.gate.is_synchronous:
-            yield self.disk.thread.serve
+            yield self.flusher.thread.serve
             yield self._group_commit.serve
             yield self.gate.serve_deadlines
         else:

@@ -42,15 +42,16 @@ class Tables(Subsystem):
         remedy = "delete groups that are not needed with their offsets"
         self.offsets = ConsumerOffsetTable(config, storage, TableRoom(budget, remedy))
         self._store = store
+        self._reads = store.reads
 
     def recover(self) -> None:
         """Read the files, and put right what does not fit the messages."""
         for table in self.persists():
             table.load()
         self._adopt_topics()
-        self.offsets.clamp(self._store.max_offset)
+        self.offsets.clamp(self._reads.max_offset)
         if self._store.was_unclean:
-            self.offsets.note_ends(self._store.max_offset)
+            self.offsets.note_ends(self._reads.max_offset)
         self.offsets.persist()  # at once: another crash must not bring back what new messages have caught up with
 
     def _adopt_topics(self) -> None:
@@ -61,10 +62,10 @@ class Tables(Subsystem):
         again.
         """
         unused = []
-        for name in sorted(self._store.topics()):
+        for name in sorted(self._reads.topics()):
             if self.topics.get(name) is not None or name.startswith(LMQ_PREFIX):
                 continue
-            numbers = self._store.queue_ids(name)
+            numbers = self._reads.queue_ids(name)
             if self.topics.is_system(name) or any(self._has_messages(name, number) for number in numbers):
                 queues = max(numbers, default=0) + 1
                 _logger.warning("the topic %s has messages and no settings: it gets %d queues", name, queues)
@@ -76,7 +77,7 @@ class Tables(Subsystem):
         self._store.delete_topics(unused)
 
     def _has_messages(self, name: str, queue_id: int) -> bool:
-        return self._store.min_offset(name, queue_id) < self._store.max_offset(name, queue_id)
+        return self._reads.min_offset(name, queue_id) < self._reads.max_offset(name, queue_id)
 
     def persists(self) -> Iterable[StoredTable]:
         """All three."""

@@ -55,7 +55,7 @@ class Timers(Subsystem):
         self._store = storing.store
         self._clock = clock = TimerClock(trio.current_time)
         parts = TimerParts(config.store, storing.store, self.timers, OpenSlots(), clock, self.metrics, storing.commit)
-        self.service = TimerService(parts, storing.disk.flush_taken, topics.queues_read)
+        self.service = TimerService(parts, storing.flusher.flush_taken, topics.queues_read)
         if self.is_on:
             storing.turn.subscribe(self._arrived)
 

@@ -74,7 +74,7 @@ class Transactions(Subsystem):
     ) -> None:
         self._config = config
         self._storing = storing
-        self._store = storing.store
+        self._reads = storing.store.reads
         self._tables = tables
         self._metrics = TransactionMetrics(storage)
         place = partial(storing.place, wait=False)
@@ -91,12 +91,12 @@ class Transactions(Subsystem):
         asking = Asking(self._config.broker_name, producers, self.ledger)
         self._checks = CheckService(
             self._config,
-            self._store,
+            self._storing.store,
             self._tables.topics,
             self.ledger,
             place=partial(self._storing.place, wait=False),
             commit=self._storing.commit,
-            flush=self._storing.disk.flush_taken,
+            flush=self._storing.flusher.flush_taken,
             ask=asking.ask,
             note=self._note,
         )
@@ -128,8 +128,8 @@ class Transactions(Subsystem):
         first = self._offset(TRANSACTION_OP_TOPIC)
         ledger.window.start(base)
         ledger.progress.start(first)
-        end = self._counted_from = self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
-        for at, offsets in op_messages(self._store, first):
+        end = self._counted_from = self._reads.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
+        for at, offsets in op_messages(self._reads, first):
             ledger.progress.note(at, offsets, base)
             for offset in offsets:
                 if offset < end:
@@ -137,7 +137,7 @@ class Transactions(Subsystem):
 
     def _offset(self, topic: str) -> int:
         """The noted progress in one of the two topics, within the offsets that the topic has now."""
-        low, high = self._store.min_offset(topic, HALF_QUEUE), self._store.max_offset(topic, HALF_QUEUE)
+        low, high = self._reads.min_offset(topic, HALF_QUEUE), self._reads.max_offset(topic, HALF_QUEUE)
         noted = self._tables.offsets.query(TRANSACTION_GROUP, topic, HALF_QUEUE)
         return low if noted == NOT_FOUND else min(max(noted, low), high)
 
@@ -183,4 +183,4 @@ class Transactions(Subsystem):
 
     def measures(self) -> Mapping[str, str]:
         """Counts of transactions, by keys of ours."""
-        return measures_of_transactions(self.ledger, self._store)
+        return measures_of_transactions(self.ledger, self._reads)

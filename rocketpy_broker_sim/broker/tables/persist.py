@@ -26,7 +26,6 @@ __all__ = [
     "Entries",
     "StoredTable",
     "Written",
-    "pretty_json",
     "pretty_steps",
     "pretty_text",
 ]
@@ -184,18 +183,12 @@ class Written(str):
     __slots__ = ()
 
 
-def pretty_json(value: Any) -> bytes:
-    """A value in the form in which Apache's broker writes it: tabs, a line a member, no blank after a colon.
-
-    As in fastjson, integer keys are bare and stand on one line, and so do the elements of an array.
-    """
-    parts: list[str] = []
-    _write(value, parts, "\n")
-    return "".join(parts).encode()
-
-
 def pretty_steps(members: Mapping[str, Any]) -> Generator[None, None, bytes]:
-    """`pretty_json` of an object, in steps. Large objects in it are best given as `Entries`, or are copied first."""
+    """An object in the form in which Apache's broker writes it, in steps.
+
+    It has tabs, a line for each member, and no blank after a colon. As in fastjson, integer keys are bare and stand on
+    one line, and so do the elements of an array. Large objects in it are best given as `Entries`, or are copied first.
+    """
     # It hands out what it holds without a copy, which a large table would feel.
     found = BytesIO()
     parts: list[str] = []

@@ -1,6 +1,6 @@
 """The topics of one broker: topics.json, the topics made at boot, and those made by the first send or by a group.
 
-Plays the part of TopicConfigManager. Names that come from a peer are checked here too, whoever asked before.
+Plays the part of TopicConfigManager. Names that come from a peer are checked here too, even if they were before.
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ from rocketpy.message import PropertyName
 from rocketpy.seams import wall_ms
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.again import Again, may_go, put_again, readable
-from rocketpy_broker_sim.broker.stored import stored_record
+from rocketpy_broker_sim.broker.stored_records import stored_record
 from rocketpy_broker_sim.broker.timer.times import delete_key
 from rocketpy_broker_sim.store.put_result import IncomingMessage, MessageRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.broker.stored_records import StoredRecord
     from rocketpy_broker_sim.store.message_store import MessageStore
 
 __all__ = ["NEVER_ENQUEUED", "Delivery", "Outcome"]
@@ -81,7 +81,7 @@ class Delivery:
             StoreError: the disk refused to read it.
         """
         try:
-            data = self._store.read(position, self._size_of_unchecked(size))
+            data = self._store.reads.read(position, self._size_of_unchecked(size))
             if data is None or len(data) != size:
                 log.warning("a timer message is gone: the log has no record of %d bytes at %d", size, position)
                 return Outcome()

@@ -145,7 +145,7 @@ class Dequeue:
 
     def _record(self, unit: TimerUnit) -> TimerRecord | None:
         """The record that a unit points to; None if it is gone, which is logged."""
-        data = self._parts.store.read(unit.position, unit.size)
+        data = self._parts.store.reads.read(unit.position, unit.size)
         try:
             if data is not None:
                 return next(timer_records(data))
@@ -257,13 +257,13 @@ class Dequeue:
             return True
         if parts.store.is_behind:
             return False  # a recall that was answered may not be in the timer's topic yet
-        is_caught_up = parts.timers.queue_offset >= parts.store.max_offset(TIMER_TOPIC, 0)
+        is_caught_up = parts.timers.queue_offset >= parts.store.reads.max_offset(TIMER_TOPIC, 0)
         return is_caught_up or (not waiting.kind & LATE and self._has_passed(parts.opened.slots[waiting.tick]))
 
     def _has_passed(self, slot: OpenSlot) -> bool:
         """Whether all messages are taken that were in the timer's topic when the time of a slot came."""
         if slot.barrier is None:
-            slot.barrier = self._parts.store.max_offset(TIMER_TOPIC, 0)
+            slot.barrier = self._parts.store.reads.max_offset(TIMER_TOPIC, 0)
         return self._parts.timers.queue_offset >= slot.barrier
 
     def _note(self, taken: list[tuple[Waiting, Outcome]]) -> None:

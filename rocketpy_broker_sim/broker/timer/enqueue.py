@@ -58,7 +58,7 @@ class Enqueue:
     @property
     def behind(self) -> int:
         """The number of messages in the topic that have not been taken."""
-        return max(0, self._parts.store.max_offset(TIMER_TOPIC, 0) - self._parts.timers.queue_offset)
+        return max(0, self._parts.store.reads.max_offset(TIMER_TOPIC, 0) - self._parts.timers.queue_offset)
 
     def take(self, most: int) -> bool:
         """Take up to `most` messages. Returns False if there are messages and none can be taken now.
@@ -70,7 +70,7 @@ class Enqueue:
         offset = parts.timers.queue_offset
         if self._late or self._vain:
             self._forget_passed()
-        found = parts.store.get(TIMER_TOPIC, 0, offset, most, max_bytes=MOST_BYTES)
+        found = parts.store.reads.get(TIMER_TOPIC, 0, offset, most, max_bytes=MOST_BYTES)
         if found.status is not GetMessageStatus.FOUND:
             if found.next_begin_offset > offset:
                 log.warning("the timer continues at offset %d of its queue, not at %d", found.next_begin_offset, offset)

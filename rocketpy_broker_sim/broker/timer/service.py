@@ -199,7 +199,7 @@ class TimerService:
         unit, offset = parts.timers.last_unit(), parts.timers.queue_offset
         if unit is None or not offset:
             return
-        found = parts.store.get(TIMER_TOPIC, 0, offset - 1, 1)
+        found = parts.store.reads.get(TIMER_TOPIC, 0, offset - 1, 1)
         for record in timer_records(found.records):
             if record.position != unit.position:
                 now = parts.now_tick() * parts.timers.precision

@@ -80,7 +80,7 @@ class TimerStage:
         slot = slot_ms(moment, self._config.timer_precision_ms)
         refusal = self._congestion(slot) or self._refusal(message)
         if refusal is None:
-            _put_aside(message, properties, slot)
+            _to_timer_topic(message, properties, slot)
         return refusal
 
     def _moment(self, properties: dict[str, str], now: int) -> tuple[int | None, tuple[int, str] | None]:
@@ -109,7 +109,7 @@ class TimerStage:
         return ResponseCode.SYSTEM_ERROR, remark
 
 
-def _put_aside(message: IncomingMessage, properties: dict[str, str], slot: int) -> None:
+def _to_timer_topic(message: IncomingMessage, properties: dict[str, str], slot: int) -> None:
     """Redirect a message to the timer's topic. Its properties keep its real topic and queue."""
     properties[PropertyName.TIMER_OUT_MS] = str(slot)
     properties[PropertyName.REAL_TOPIC] = message.topic

@@ -39,7 +39,7 @@ from rocketpy_broker_sim.serving.slices import in_slices
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.broker.stored_records import StoredRecord
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.broker.transactions.ledger import Ledger
     from rocketpy_broker_sim.broker.transactions.window import Key
@@ -113,6 +113,7 @@ class CheckService:
     ) -> None:
         self._config = config
         self._store = store
+        self._reads = store.reads
         self._topics = topics
         self._ledger = ledger
         self._place = place
@@ -139,11 +140,11 @@ class CheckService:
         The broker may have crashed after it had written a copy, but before it had noted that.
         """
         window, offset = self._ledger.window, self._ledger.window.base
-        end = self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
+        end = self._reads.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
         seen: dict[tuple[str, str], int] = {}
         while offset < end:
             following = offset + 1
-            for record in half_messages(self._store, offset, end, A_STEP):
+            for record in half_messages(self._reads, offset, end, A_STEP):
                 at, key = record.head.queue_offset, transaction_key(record.properties)
                 following = at + 1
                 if is_copy(record.properties) and key[1]:
@@ -159,8 +160,8 @@ class CheckService:
 
     async def check(self) -> None:
         """Check all current half messages. If the disk refuses, the next check continues."""
-        end = self._store.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
-        self._ledger.window.advance(min(end, self._store.min_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)))
+        end = self._reads.max_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)
+        self._ledger.window.advance(min(end, self._reads.min_offset(TRANSACTION_HALF_TOPIC, HALF_QUEUE)))
         try:
             is_done = False
             while not is_done:
@@ -207,7 +208,7 @@ class CheckService:
         """
         window, found = self._ledger.window, list[Asked]()
         goes_on, following = True, offset
-        for record in half_messages(self._store, offset, end, A_STEP):
+        for record in half_messages(self._reads, offset, end, A_STEP):
             at = record.head.queue_offset
             for gone in range(following, at):
                 if window.state(gone) is Mark.OPEN:
@@ -298,7 +299,7 @@ class CheckService:
         """
         first, clock = first_offset(record.properties), self._store.clock
         if first is not None:
-            stored = self._store.store_time(TRANSACTION_HALF_TOPIC, HALF_QUEUE, first)
+            stored = self._reads.store_time(TRANSACTION_HALF_TOPIC, HALF_QUEUE, first)
             if stored >= 0:
                 return clock.even_ms() - stored
         return since_stored(clock, record.head)

@@ -26,7 +26,7 @@ from rocketpy_broker_sim.broker.delay import delay_level, target
 if TYPE_CHECKING:
     from rocketpy.message import RecordHead
     from rocketpy_broker_sim.broker.put_pipeline import Put
-    from rocketpy_broker_sim.broker.stored import StoredRecord
+    from rocketpy_broker_sim.broker.stored_records import StoredRecord
     from rocketpy_broker_sim.broker.transactions.window import Key
     from rocketpy_broker_sim.store.clock import StoredClock
     from rocketpy_broker_sim.store.put_result import IncomingMessage

@@ -12,13 +12,13 @@ from rocketpy.errors import MessageDecodeError
 from rocketpy.logs import get_logger
 from rocketpy.message import PropertyName
 from rocketpy.wire.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from rocketpy_broker_sim.broker.stored import stored_records
+from rocketpy_broker_sim.broker.stored_records import stored_records
 from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
 from rocketpy_broker_sim.broker.transactions.ops import offsets_of
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.stored import StoredRecord
-    from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy_broker_sim.broker.stored_records import StoredRecord
+    from rocketpy_broker_sim.store.message_reads import MessageReads
 
 __all__ = ["half_messages", "op_messages"]
 
@@ -28,32 +28,32 @@ _A_READ = 32
 _BYTES_A_READ = 64 * 1024
 
 
-def half_messages(store: MessageStore, offset: int, end: int, most: int = _A_READ) -> Iterator[StoredRecord]:
+def half_messages(reads: MessageReads, offset: int, end: int, most: int = _A_READ) -> Iterator[StoredRecord]:
     """Up to `most` half messages from an offset on, before `end`; empty if the first one is missing or damaged.
 
     Raises:
         StoreError: the disk refused.
     """
-    return _records(store, TRANSACTION_HALF_TOPIC, offset, min(end - offset, most))
+    return _records(reads, TRANSACTION_HALF_TOPIC, offset, min(end - offset, most))
 
 
-def op_messages(store: MessageStore, offset: int) -> Iterator[tuple[int, list[int]]]:
+def op_messages(reads: MessageReads, offset: int) -> Iterator[tuple[int, list[int]]]:
     """All op messages from an offset on: the offset of each, and those of the half messages in it.
 
     Raises:
         StoreError: the disk refused.
     """
-    end = store.max_offset(TRANSACTION_OP_TOPIC, HALF_QUEUE)
+    end = reads.max_offset(TRANSACTION_OP_TOPIC, HALF_QUEUE)
     while offset < end:
         following = offset + 1
-        for record in _records(store, TRANSACTION_OP_TOPIC, offset, _A_READ):
+        for record in _records(reads, TRANSACTION_OP_TOPIC, offset, _A_READ):
             following = record.head.queue_offset + 1
             yield record.head.queue_offset, offsets_of(record.properties.get(PropertyName.TAGS), record.message.body)
         offset = following
 
 
-def _records(store: MessageStore, topic: str, offset: int, most: int) -> Iterator[StoredRecord]:
-    found = store.get(topic, HALF_QUEUE, offset, most, max_bytes=_BYTES_A_READ)
+def _records(reads: MessageReads, topic: str, offset: int, most: int) -> Iterator[StoredRecord]:
+    found = reads.get(topic, HALF_QUEUE, offset, most, max_bytes=_BYTES_A_READ)
     try:
         yield from stored_records(found.records)
     except MessageDecodeError as exc:

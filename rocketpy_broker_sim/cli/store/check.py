@@ -10,7 +10,7 @@ from rocketpy_broker_sim.cli.store.opening import opened_store
 from rocketpy_broker_sim.cli.store.output import Column, Output
 from rocketpy_broker_sim.cli.store.progress import progress_bar
 from rocketpy_broker_sim.cli.store.text import cut, escaped
-from rocketpy_broker_sim.store.inspect.check import Check, Counts
+from rocketpy_broker_sim.store.inspect.check import Check, CheckCounts
 
 if TYPE_CHECKING:
     import argparse
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     return _DAMAGED if check.counts.damage else _CLEAN
 
 
-def _summary(counts: Counts) -> str:
+def _summary(counts: CheckCounts) -> str:
     went_over = (
         f"{counts.messages} messages in {counts.bytes} bytes of log, {counts.units} units of {counts.queues} queues, "
         f"{counts.index_entries} entries of {counts.index_files} index files"

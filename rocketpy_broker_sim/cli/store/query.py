@@ -11,7 +11,7 @@ from rocketpy_broker_sim.cli.store.arguments import add_body_option, number, sho
 from rocketpy_broker_sim.cli.store.opening import opened_store
 from rocketpy_broker_sim.cli.store.output import Column, Output
 from rocketpy_broker_sim.cli.store.text import body_text, time_text
-from rocketpy_broker_sim.store.inspect.query import Query
+from rocketpy_broker_sim.store.inspect.find import Finder
 
 if TYPE_CHECKING:
     import argparse
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _found(layout: StoreLayout, options: argparse.Namespace) -> Iterator[Row]:
-    query = Query(layout, max_body=shown_bodies(options))
+    query = Finder(layout, max_body=shown_bodies(options))
     if options.id is not None:
         return query.by_id(options.id)
     if options.time is not None:

@@ -17,7 +17,7 @@ from rocketpy_broker_sim.store.inspect.check import Check
 from rocketpy_broker_sim.store.inspect.index_shape import store_shape
 from rocketpy_broker_sim.store.inspect.layout import detected_size
 from rocketpy_broker_sim.store.repair.apply import Repair
-from rocketpy_broker_sim.store.repair.plan import Plan, make_plan
+from rocketpy_broker_sim.store.repair.plan import RepairPlan, make_plan
 
 if TYPE_CHECKING:
     import argparse
@@ -84,7 +84,7 @@ def _sized(layout: StoreLayout) -> MessageStoreConfig:
 
 
 def _refuse_other_sizes(layout: StoreLayout) -> None:
-    """Whoever trusts wrong sizes finds gaps and surplus everywhere, and would fill the one and cut off the other.
+    """With wrong sizes, a repair would find gaps and surplus everywhere, fill the gaps and cut off the surplus.
 
     Raises:
         ConfigError: The log was made with another file size than the settings say.
@@ -97,7 +97,7 @@ def _refuse_other_sizes(layout: StoreLayout) -> None:
         )
 
 
-def _planned(layout: StoreLayout, options: argparse.Namespace) -> tuple[bool, Plan]:
+def _planned(layout: StoreLayout, options: argparse.Namespace) -> tuple[bool, RepairPlan]:
     """Whether anything must be done, and what."""
     bounds = layout.log.start, layout.log.end
     with progress_bar("checking", *bounds) as progress:
@@ -118,7 +118,7 @@ def _verify(options: argparse.Namespace) -> None:
         raise StoreError(f"{len(left)} findings are left after the repair, the first: {left[0].text}; run check")
 
 
-def _shown(output: Output, needed: bool, plan: Plan, moved: str, built: str, *, done: bool) -> int:
+def _shown(output: Output, needed: bool, plan: RepairPlan, moved: str, built: str, *, done: bool) -> int:
     regions = plan.all if needed else []
     output.rows(_COLUMNS, (region.row() for region in regions))
     if not needed:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError, StoreError
+
+if TYPE_CHECKING:
+    from rocketpy.seams import Storage
 
 __all__ = [
     "FileCreationError",
@@ -16,6 +20,7 @@ __all__ = [
     "beginning",
     "opening",
     "store_error",
+    "translated",
 ]
 
 _ADVICE = {
@@ -122,3 +127,20 @@ def store_error(exc: OSError, doing: str, where: str, *, fatal: bool = False) ->
     if exc.errno == errno.EINTR and not fatal:
         advice += ": it is tried again"
     return StoreError(f"{doing} at {where} failed: {advice}{ending}")
+
+
+@contextmanager
+def translated(storage: Storage, doing: str) -> Iterator[None]:
+    """Around what uses the files of a store.
+
+    Args:
+        storage: The directory.
+        doing: For instance "reading a queue".
+
+    Raises:
+        StoreError: In place of an OSError.
+    """
+    try:
+        yield
+    except OSError as exc:
+        raise store_error(exc, doing, storage.describe("")) from exc

@@ -432,7 +432,7 @@ class KeyIndex:
             raise
 
     def take_expired(self, log_start: int) -> IndexFile | None:
-        """Take the oldest file out when no message of it is left, never the newest; whoever takes it deletes it.
+        """Take the oldest file out when no message of it is left, never the newest; the caller deletes it.
 
         Args:
             log_start: Where the log begins now.

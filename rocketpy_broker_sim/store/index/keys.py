@@ -14,7 +14,7 @@ from struct import Struct
 
 from rocketpy.wire.java_hash import string_hash
 from rocketpy.wire.properties import find_property
-from rocketpy_broker_sim.store.index.alike import FEW, absolute, alike_hashes, by_length
+from rocketpy_broker_sim.store.index.batch_keys import FEW, absolute, alike_hashes, by_length
 
 __all__ = ["IndexKey", "KeyHashes", "hash_of"]
 

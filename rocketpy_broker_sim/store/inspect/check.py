@@ -13,8 +13,8 @@ import attrs
 
 from rocketpy_broker_sim.store.inspect.findings import DAMAGE, RECOVERED, Finding, file_findings
 from rocketpy_broker_sim.store.inspect.index_check import IndexCheck
-from rocketpy_broker_sim.store.inspect.known import Known
 from rocketpy_broker_sim.store.inspect.queue_check import QueueCheck
+from rocketpy_broker_sim.store.inspect.recovery_bounds import RecoveryBounds
 from rocketpy_broker_sim.store.inspect.units import QueueUnits
 from rocketpy_broker_sim.store.inspect.walk import Entry, LogWalk
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout
     from rocketpy_broker_sim.store.log.scan import LogRecord
 
-__all__ = ["Check", "Counts"]
+__all__ = ["Check", "CheckCounts"]
 
 MAX_REGIONS = 10_000
 """Damaged regions that are remembered to explain units that lead there."""
 
 
 @attrs.define
-class Counts:
+class CheckCounts:
     """What a check went over and found."""
 
     messages: int = 0
@@ -59,7 +59,7 @@ class Check:
         """
         self._layout = layout
         self._progress = progress
-        self.counts = Counts(queues=len(layout.queues), index_files=len(layout.index))
+        self.counts = CheckCounts(queues=len(layout.queues), index_files=len(layout.index))
         self.log_end = layout.log.start
         self._regions: list[tuple[int, int]] = []
         self._open: Entry | None = None
@@ -78,22 +78,22 @@ class Check:
         layout = self._layout
         # Queues before the log, which only grows: what they know of is then there.
         units = QueueUnits(layout)
-        known = Known(layout, units)
-        queues = QueueCheck(layout, units, known)
-        index = IndexCheck(layout, known.checkpoint)
+        bounds = RecoveryBounds(layout, units)
+        queues = QueueCheck(layout, units, bounds)
+        index = IndexCheck(layout, bounds.checkpoint)
         yield from file_findings(layout.log, "log", unclean=layout.unclean)
         for row in layout.queues.values():
             yield from file_findings(row, "queue", unclean=layout.unclean)
-        yield from self._log(known, queues, index)
+        yield from self._log(bounds, queues, index)
         yield from queues.findings(self.log_end, self._regions)
         yield from index.findings()
         self.counts.units, self.counts.index_entries = queues.units, index.entries
 
-    def _log(self, known: Known, queues: QueueCheck, index: IndexCheck) -> Iterator[Finding]:
+    def _log(self, bounds: RecoveryBounds, queues: QueueCheck, index: IndexCheck) -> Iterator[Finding]:
         for entry in LogWalk(self._layout.log, progress=self._progress):
             if entry.record is not None:
                 if self._open is not None:
-                    yield self._closed(self._open, entry.record, known)
+                    yield self._closed(self._open, entry.record, bounds)
                 self.counts.messages += 1
                 self.counts.bytes += entry.size
                 queues.see(entry.record)
@@ -103,28 +103,28 @@ class Check:
                     self.log_end = entry.position + entry.size
             elif self._open is None:
                 self._open = entry
-        yield from self._end(known)
+        yield from self._end(bounds)
 
-    def _closed(self, entry: Entry, follower: LogRecord, known: Known) -> Finding:
+    def _closed(self, entry: Entry, follower: LogRecord, bounds: RecoveryBounds) -> Finding:
         """Judge damage behind which a valid record stands."""
         self._open = None
         size = follower.position - entry.position
         if len(self._regions) < MAX_REGIONS:
             self._regions.append((entry.position, follower.position))
         reason = entry.reason or "nothing is written where records should be"
-        if known.was_safe(follower):
+        if bounds.was_safe(follower):
             return _log_finding(entry, DAMAGE, f"{reason}; the next valid record is at {follower.position}", size)
         return _log_finding(
             entry, RECOVERED, f"{reason}; cut there at the next start, as nothing behind was safe", size
         )
 
-    def _end(self, known: Known) -> Iterator[Finding]:
+    def _end(self, bounds: RecoveryBounds) -> Iterator[Finding]:
         """Judge the end of the log: damage behind which nothing stands, or an end that comes too early."""
         end = self._open
         torn = end is not None and end.kind == "damage"
-        if self.log_end < known.log_end:
-            lost = known.log_end - self.log_end
-            text = f"the log ends at {self.log_end}, though it had reached the disk up to {known.log_end}"
+        if self.log_end < bounds.log_end:
+            lost = bounds.log_end - self.log_end
+            text = f"the log ends at {self.log_end}, though it had reached the disk up to {bounds.log_end}"
             file = self._layout.log.find(self.log_end)
             yield Finding(
                 kind=DAMAGE,

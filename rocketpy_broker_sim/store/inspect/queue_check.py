@@ -21,8 +21,8 @@ from rocketpy_broker_sim.store.queue.consume_queue_ext import is_address
 from rocketpy_broker_sim.store.queue.dispatch_request import is_consumable, tags_code_of
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.store.inspect.known import Known
     from rocketpy_broker_sim.store.inspect.layout import QueueKey, StoreLayout
+    from rocketpy_broker_sim.store.inspect.recovery_bounds import RecoveryBounds
     from rocketpy_broker_sim.store.log.scan import LogRecord
 
 __all__ = ["QueueCheck"]
@@ -78,11 +78,11 @@ class QueueCheck:
         units: How many units were found right.
     """
 
-    def __init__(self, layout: StoreLayout, units: QueueUnits, known: Known) -> None:
+    def __init__(self, layout: StoreLayout, units: QueueUnits, bounds: RecoveryBounds) -> None:
         self._layout = layout
         self._units = units
-        self._known = known
-        self._queues = {key: _Queue(key, known.queue_ends[key]) for key in layout.queues}
+        self._bounds = bounds
+        self._queues = {key: _Queue(key, bounds.queue_ends[key]) for key in layout.queues}
         self._without: Counter[str] = Counter()
         self.units = 0
 
@@ -118,7 +118,7 @@ class QueueCheck:
     def _compare(self, record: LogRecord, unit: Unit | None, topic: str) -> str | None:
         """What is wrong with the unit of a record; None when nothing is."""
         if unit is None:
-            return _BEHIND if self._known.is_replayed(record.position) else _LOST
+            return _BEHIND if self._bounds.is_replayed(record.position) else _LOST
         if unit[0] == record.position and unit[1] == record.size:
             # Scheduled messages carry the time of delivery there, filtered ones may carry an address.
             if is_address(unit[2]) or topic == SCHEDULE_TOPIC or unit[2] == tags_code_of(record.properties):
@@ -126,7 +126,7 @@ class QueueCheck:
             what = _CONTENT
         else:
             what = _CONTENT if unit[0] == record.position else _WRONG
-        return _MENDED if self._known.is_replayed(record.position) else what
+        return _MENDED if self._bounds.is_replayed(record.position) else what
 
     # --- when the whole log has gone by
 
@@ -164,7 +164,7 @@ class QueueCheck:
             elif index >= 0 and position < damaged[index][1]:
                 queue.note(_DAMAGED, offset)
             elif not self._leads_home(queue.key, offset, position, size, check):
-                queue.note(_MENDED if self._known.is_replayed(position) else _STRAY, offset)
+                queue.note(_MENDED if self._bounds.is_replayed(position) else _STRAY, offset)
 
     def _leads_home(self, key: QueueKey, offset: int, position: int, size: int, check: RecordCheck) -> bool:
         record = check(self._layout.log.read(position, size), 0, position)

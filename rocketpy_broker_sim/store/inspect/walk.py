@@ -33,9 +33,11 @@ class Entry(NamedTuple):
     kind: str
     """message, blank (the filler that closes a file), end (nothing was ever written behind) or damage."""
     position: int
+    """Where it begins in the log."""
     size: int
     """Bytes of it; of an end, all that the file has left."""
     file: StoreFile
+    """The file that holds it."""
     record: LogRecord | None = None
     """Of a message."""
     reason: str = ""
@@ -43,7 +45,9 @@ class Entry(NamedTuple):
     followed: bool = False
     """Of damage: whether a valid record follows in the same file."""
     window: bytes = b""
+    """Of a message: the part of the file that was read with it."""
     window_at: int = 0
+    """Where it begins in the window."""
 
     @property
     def data(self) -> bytes:
@@ -106,7 +110,7 @@ class LogWalk:
                     return
                 at += odd.size
                 continue
-            yield Entry("message", record.position, size, file, record, window=window, window_at=at - base)
+            yield Entry("message", record.position, size, file, record=record, window=window, window_at=at - base)
             at += size
 
     def _load(self, file: StoreFile, at: int, size: int) -> tuple[bytes, int]:
@@ -119,10 +123,10 @@ class LogWalk:
         following, used = self._search(file, at)
         if following is not None:
             reason = "zeros where a record should be" if is_zero else self._reason(file, at)
-            return Entry("damage", file.start + at, following - at, file, None, reason, followed=True)
+            return Entry("damage", file.start + at, following - at, file, reason=reason, followed=True)
         if is_zero:
             return Entry("end", file.start + at, file.size - at, file)
-        return Entry("damage", file.start + at, max(used - at, 1), file, None, self._reason(file, at))
+        return Entry("damage", file.start + at, max(used - at, 1), file, reason=self._reason(file, at))
 
     def _reason(self, file: StoreFile, at: int) -> str:
         size, _ = _SIZE_AND_MAGIC.unpack(self._row.scan(file, at, _SIZE_AND_MAGIC.size))

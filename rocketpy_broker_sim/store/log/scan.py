@@ -44,13 +44,21 @@ class LogRecord(NamedTuple):
     """What recovery needs of a record."""
 
     topic: bytes
+    """Its topic, encoded."""
     queue_id: int
+    """The number of its queue."""
     queue_offset: int
+    """Its offset in the queue."""
     position: int
+    """Where it begins in the log."""
     size: int
+    """Bytes of the whole record."""
     sys_flag: int
+    """The flag word of the message, see `rocketpy.wire.sysflag`."""
     store_timestamp: int
+    """When it was stored, ms since 1970."""
     properties: bytes
+    """Its properties, encoded."""
 
 
 class LogScan:

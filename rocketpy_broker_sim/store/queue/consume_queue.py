@@ -68,7 +68,7 @@ class ConsumeQueue:
         max_offset: Offset behind the last unit: what readers see as the end.
         min_offset: Offset of the first unit whose record is still there.
         max_position: Position in the log behind the last record that has a unit.
-        inherited: Offset behind the last unit that another run wrote, and this one has not written anew.
+        inherited: Offset behind the last unit that another run wrote, and this one has not written again.
         dirty: Whether it waits to be flushed. Set by the loop, cleared by the flushing thread.
         deleted: Whether its files are gone.
         ext: What is kept of its messages beyond their units; None as long as that is nothing.
@@ -220,8 +220,8 @@ class ConsumeQueue:
     def cut(self, position: int) -> bool:
         """Drop the units of records at or behind a position of the log, and whatever stands behind the last unit.
 
-        Files are made zero rather than deleted, as long as one of them may be needed again: making thousands anew takes
-        minutes.
+        Files are made zero rather than deleted, as long as one of them may be needed again: creating thousands of
+        files takes minutes.
 
         Returns:
             Whether something had to be dropped.

@@ -203,11 +203,6 @@ class ConsumeQueueExt:
         return b"" if file is None else file.read(position - file.start, _READ_AHEAD)
 
     @property
-    def min_address(self) -> int:
-        """Of the first entry."""
-        return self.row.start + _FIRST_ADDRESS
-
-    @property
     def max_address(self) -> int:
         """Behind the last entry."""
         return self.end + _FIRST_ADDRESS

@@ -1,6 +1,6 @@
 """Whether consume queues have the units of records that log and queues both had on the disk.
 
-Recovery reads such records once more to find rot, and need not build their units anew. It sees the last one of each
+Recovery reads such records once more to find rot, and need not build their units again. It sees the last one of each
 queue go by: where a queue does not end with it, something else than a power loss was at work.
 """
 

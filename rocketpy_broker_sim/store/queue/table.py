@@ -180,12 +180,12 @@ class QueueTable:
                 self._storage.remove_dir(folder)
 
     def delete_all(self) -> None:
-        """Delete every queue, to build them anew from the log."""
+        """Delete every queue, to build them again from the log."""
         for topic in self.topics():
             self.delete_topic(topic)
 
     def count_units(self) -> None:
-        """Count the units of all queues anew."""
+        """Count the units of all queues again."""
         self.units = sum(queue.max_offset for queue in self._queues.values())
         self._added = 0
 

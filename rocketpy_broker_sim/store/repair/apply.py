@@ -25,7 +25,7 @@ from rocketpy_broker_sim.store.queue import consume_queue, consume_queue_ext
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
-    from rocketpy_broker_sim.store.repair.plan import Plan, Region
+    from rocketpy_broker_sim.store.repair.plan import Region, RepairPlan
 
 __all__ = ["FOLDER", "Repair"]
 
@@ -76,7 +76,7 @@ class Repair:
         finally:
             release()
 
-    def mend_log(self, plan: Plan) -> None:
+    def mend_log(self, plan: RepairPlan) -> None:
         """Copy what is damaged aside, put place holders there, and move queues, index and checkpoint away.
 
         Raises:
@@ -109,7 +109,7 @@ class Repair:
         store.load()
         try:
             if known is not None:
-                store.delete_topics(store.topics() - topics - known)
+                store.delete_topics(store.reads.topics() - topics - known)
         finally:
             store.close()
 
@@ -140,7 +140,7 @@ class Repair:
         finally:
             source.close()
 
-    def _straighten(self, plan: Plan) -> None:
+    def _straighten(self, plan: RepairPlan) -> None:
         """Take log files away that hold nothing, and bring the last one to its size."""
         for file in reversed(plan.surplus):
             self._copy(file.path, 0, file.size, file.start)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout
     from rocketpy_broker_sim.store.log.scan import LogRecord
 
-__all__ = ["Plan", "Region", "make_plan"]
+__all__ = ["Region", "RepairPlan", "make_plan"]
 
 MAX_PIECE = 1024 * 1024
 """Bytes of one record that takes the place of what was damaged."""
@@ -105,7 +105,7 @@ class Region:
 
 
 @attrs.define
-class Plan:
+class RepairPlan:
     """What is to be done to the log.
 
     Attributes:
@@ -134,7 +134,7 @@ class Plan:
         return self.regions if self.tail is None else [*self.regions, self.tail]
 
 
-def make_plan(layout: StoreLayout, progress: Callable[[int], None] | None = None) -> Plan:
+def make_plan(layout: StoreLayout, progress: Callable[[int], None] | None = None) -> RepairPlan:
     """Go over the log and find out what must be replaced.
 
     Raises:
@@ -193,10 +193,10 @@ class _Planner:
         """Positions of records that cannot be right, though their checksums are."""
         return self._survivors.suspects([(region.begin, region.end) for region in self._regions])
 
-    def plan(self) -> Plan:
+    def plan(self) -> RepairPlan:
         """What follows from it."""
         tail = next((region for region in self._open if region.kept > region.begin and region.reason), None)
-        plan = Plan(self._regions, tail, self._end, self._surplus(), self._resized())
+        plan = RepairPlan(self._regions, tail, self._end, self._surplus(), self._resized())
         if tail is not None:
             tail.is_tail = True
             if any(file.path == tail.path for file in plan.surplus):

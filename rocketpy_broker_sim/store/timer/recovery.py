@@ -109,10 +109,10 @@ class TimerRecovery:
 
     def _leads_somewhere(self, unit: TimerUnit) -> bool:
         """Whether a unit after the checkpoint belongs to a message; that message is then noted as taken."""
-        if unit.position < self._messages.log_start:
+        if unit.position < self._messages.reads.log_start:
             return True
         try:
-            data = self._messages.read(unit.position)
+            data = self._messages.reads.read(unit.position)
             record = None if data is None or len(data) != unit.size else decode_record(data)
         except (StoreError, MessageDecodeError):
             return False
@@ -150,7 +150,8 @@ class TimerRecovery:
 
     def _fitting(self, offset: int) -> int:
         """The offset, limited to those of the queue."""
-        low, high = self._messages.min_offset(TIMER_TOPIC, 0), self._messages.max_offset(TIMER_TOPIC, 0)
+        reads = self._messages.reads
+        low, high = reads.min_offset(TIMER_TOPIC, 0), reads.max_offset(TIMER_TOPIC, 0)
         fitting = min(max(offset, low), high)
         if fitting != offset:
             log.warning(

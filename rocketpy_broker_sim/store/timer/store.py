@@ -331,7 +331,7 @@ class TimerStore:
         if first is None or any(slot.first < first.end for slot in self.wheel.slots.values()):
             return None
         unit = self._read(first.start + self.log.units_end - UNIT_SIZE)
-        if unit is not None and unit.position >= self._messages.log_start:
+        if unit is not None and unit.position >= self._messages.reads.log_start:
             return None
         return row.take_first(first.end)
 

@@ -9,7 +9,7 @@ from typing import Any
 from trio.testing import wait_all_tasks_blocked
 
 from rocketpy.remoting.connection import Connection, open_connection
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.network import Network
 from rocketpy.wire.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
@@ -126,7 +126,7 @@ async def client_of(network: Network, address: str) -> AsyncIterator[Client]:
 
     host, port = parse_address(address)
     stream = await network.open_stream(host, port)
-    async with open_connection(stream, Dispatcher({}, note), address=address) as connection:
+    async with open_connection(stream, RequestDispatcher({}, note), address=address) as connection:
         yield Client(connection, received)
 
 

@@ -151,7 +151,7 @@ async def test_A8_the_state_is_a_table_of_text(autojump_clock: MockClock) -> Non
         assert table["brokerActive"] == "true"
         assert table["scheduleMessageOffset_1"] == "1,1"
         assert int(table["commitLogMaxOffset"]) == broker.store.written_position > 0
-        assert int(table["earliestMessageTimeStamp"]) == broker.store.store_time("SCHEDULE_TOPIC_XXXX", 0, 0)
+        assert int(table["earliestMessageTimeStamp"]) == broker.store.reads.store_time("SCHEDULE_TOPIC_XXXX", 0, 0)
         assert table["sendThreadPoolQueueSize"] == "0"
         assert table["sendThreadPoolQueueHeadWaitTimeMills"] == "0"
         assert table["sendThreadPoolQueueCapacity"] == "10000"

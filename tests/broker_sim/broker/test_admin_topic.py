@@ -151,7 +151,7 @@ async def test_A1_OF2_a_deleted_topic_is_gone_with_messages_and_offsets(autojump
         assert (await delete(client)).code == 0
         assert (await look(client)).code == ResponseCode.TOPIC_NOT_EXIST
         assert (await query(client)).code == ResponseCode.QUERY_NOT_FOUND
-        assert broker.store.topics() == {"U"}
+        assert broker.store.reads.topics() == {"U"}
         assert broker.offsets.topics_of("g") == {"U"}
         assert (await delete(client)).code == 0, "that there is none is no error"
     async with broker_and_client(storage=storage) as (broker, client):
@@ -186,7 +186,7 @@ async def test_A1_a_full_disk_during_a_delete_is_told_to_who_sent_in_the_same_ch
         with storage.failing("pwrite", under="commitlog"):
             broker.lanes.handle(peer, [send, remove], trio.current_time())  # type: ignore[arg-type]
         assert peer.codes[RequestCode.SEND_MESSAGE_V2] == ResponseCode.SERVICE_NOT_AVAILABLE
-        assert broker.store.max_offset("U", 0) == 1
+        assert broker.store.reads.max_offset("U", 0) == 1
 
 
 async def test_A1_a_topic_of_many_queues_and_groups_is_deleted_in_slices(autojump_clock: MockClock) -> None:
@@ -205,7 +205,7 @@ async def test_A1_a_topic_of_many_queues_and_groups_is_deleted_in_slices(autojum
             done += 1
         next(steps)
         assert "T" not in broker.topics
-        assert broker.store.topics() == set()
+        assert broker.store.reads.topics() == set()
         assert sum(1 for _ in steps) >= 298
         assert done > 300 // 32
 

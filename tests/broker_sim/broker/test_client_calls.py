@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from rocketpy.message import MessageQueue
 from rocketpy.remoting.connection import Connection, open_connection
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.bodies.offsets import GetConsumerStatusBody
 from rocketpy.wire.codes import LanguageCode, RequestCode, ResponseCode
@@ -48,7 +48,7 @@ async def member(
         return answer(request)
 
     stream = await network.open_stream(*parse_address(broker.address))
-    async with open_connection(stream, Dispatcher({}, asked), address=broker.address) as connection:
+    async with open_connection(stream, RequestDispatcher({}, asked), address=broker.address) as connection:
         client = Client(connection, received)
         body = heartbeat(group, "T", client_id=client_id).encode()
         assert (await client.ask(RequestCode.HEART_BEAT, body=body, **more)).code == 0

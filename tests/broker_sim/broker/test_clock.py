@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from rocketpy.seams import wall_clock
 from rocketpy.wire.codes import ResponseCode
-from tests.broker_sim.broker import test_store_services as hanging
+from tests.broker_sim.broker.flushing import test_flusher as hanging
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, bodies, broker_and_client
 from tests.broker_sim.store.test_clock import JUMPS, NOW
 
@@ -28,7 +28,7 @@ async def test_threat_L10_timers_run_on_the_monotonic_clock(autojump_clock: Mock
             assert 20 <= trio.current_time() - began < 26
             await client.send(body=b"after")
             assert bodies(await client.pull()) == [b"before", b"after"]
-            times = [broker.store.store_time("T", 0, offset) for offset in range(2)]
+            times = [broker.store.reads.store_time("T", 0, offset) for offset in range(2)]
             assert times == sorted(times)
 
 
@@ -40,7 +40,7 @@ async def test_threat_L10_a_sync_flush_times_out_by_the_monotonic_clock(
     with wall_clock(lambda: now):
         async with broker_and_client(flush_disk_type="SYNC_FLUSH") as (_, client):
             await client.send()
-            monkeypatch.setattr(hanging.store_services, "run_blocking", hanging.Hanging(20))
+            monkeypatch.setattr(hanging.flusher, "run_blocking", hanging.Hanging(20))
             began = trio.current_time()
             now = JUMPS[jump]
             assert (await client.send()).code == ResponseCode.FLUSH_DISK_TIMEOUT

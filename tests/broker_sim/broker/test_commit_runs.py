@@ -175,7 +175,7 @@ async def test_a_transaction_that_two_ends_name_by_its_copies_is_committed_once(
 
 
 def copies(broker: Any, unique_key: str) -> list[Half]:
-    found: Iterator[Any] = iter(decode_messages(broker.store.get(HALF, 0, 0, 32).records))
+    found: Iterator[Any] = iter(decode_messages(broker.store.reads.get(HALF, 0, 0, 32).records))
     return [
         Half(message.queue_offset, message.commit_log_offset, unique_key)
         for message in found

@@ -13,8 +13,9 @@ import pytest
 from rocketpy.errors import RemoteProtocolError, StoreCorruptError, StoreError
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.lenient_json import parse_json
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
-from rocketpy_broker_sim.broker.tables.persist import ConfigFile, StoredTable, pretty_json
+from rocketpy_broker_sim.broker.tables.persist import ConfigFile, StoredTable, pretty_steps
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.config import BrokerConfig
@@ -79,15 +80,15 @@ def test_A10_the_pretty_form_is_that_of_apache_byte_for_byte(version: str, name:
             offsets[key] = {int(queue): offset for queue, offset in queues.items()}
     if name == "delayOffset.json":
         value["offsetTable"] = {int(level): offset for level, offset in offsets.items()}
-    assert pretty_json(value) == golden
+    assert run_steps(pretty_steps(value)) == golden
 
 
 def test_the_pretty_form_of_the_rest() -> None:
-    assert pretty_json({}) == b"{}"
-    assert pretty_json({"a": [], "b": [1, {"c": None}], "d": {}, "e": 'x"\n'}) == (
+    assert run_steps(pretty_steps({})) == b"{}"
+    assert run_steps(pretty_steps({"a": [], "b": [1, {"c": None}], "d": {}, "e": 'x"\n'})) == (
         b'{\n\t"a":[],\n\t"b":[1,{\n\t\t\t"c":null\n\t\t}],\n\t"d":{},\n\t"e":"x\\"\\n"\n}'
     )
-    assert json.loads(pretty_json({"t": True, "f": False, "n": -1.5})) == {"t": True, "f": False, "n": -1.5}
+    assert json.loads(run_steps(pretty_steps({"t": True, "f": False, "n": -1.5}))) == {"t": True, "f": False, "n": -1.5}
 
 
 # --- one file ------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ async def test_OF5_what_waits_and_what_is_on_its_way(autojump_clock: MockClock) 
         assert list(found.offset_table) == [MessageQueue("T", broker.config.broker_name, n) for n in range(4)]
         queue = of_queue(found)
         assert (queue.broker_offset, queue.consumer_offset, queue.pull_offset) == (5, 2, 3)
-        assert queue.last_timestamp == broker.store.store_time("T", 0, 1) > EPOCH
+        assert queue.last_timestamp == broker.store.reads.store_time("T", 0, 1) > EPOCH
         await commit(client, 5)
         assert of_queue(await stats(client)).pull_offset == 5
         assert of_queue(await stats(client), 1) == OffsetWrapper()

@@ -150,7 +150,7 @@ async def test_OF2_an_empty_or_unknown_queue_has_no_offset(autojump_clock: MockC
     async with broker_and_client() as (broker, client):
         await client.send()
         assert (await query(client, topic=topic, queue=queue)).code == ResponseCode.QUERY_NOT_FOUND
-        assert broker.store.topics() == {"T"}
+        assert broker.store.reads.topics() == {"T"}
 
 
 async def test_OF2_a_new_group_does_not_start_at_zero_on_an_old_queue(autojump_clock: MockClock) -> None:

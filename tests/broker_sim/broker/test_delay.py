@@ -6,7 +6,7 @@ import pytest
 
 from rocketpy.errors import ConfigError
 from rocketpy.wire.properties import decode_properties
-from rocketpy_broker_sim.broker.delay import delay_level, level_of_queue, put_aside, queue_of_level, target
+from rocketpy_broker_sim.broker.delay import delay_level, level_of_queue, queue_of_level, target, to_delay_topic
 from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 
@@ -14,7 +14,7 @@ from rocketpy_broker_sim.store.put_result import IncomingMessage
 def test_a_delayed_message_waits_in_the_queue_of_its_level_and_says_where_it_belongs() -> None:
     message = IncomingMessage("Orders", 3, b"x")
     properties = {"TAGS": "a", "DELAY": "2", "TIMER_DELAY_SEC": "7"}
-    put_aside(message, properties, 2, 18)
+    to_delay_topic(message, properties, 2, 18)
     assert (message.topic, message.queue_id) == ("SCHEDULE_TOPIC_XXXX", 1)
     assert decode_properties(message.properties) == {
         "TAGS": "a", "DELAY": "2", "REAL_TOPIC": "Orders", "REAL_QID": "3",
@@ -25,7 +25,7 @@ def test_a_delayed_message_waits_in_the_queue_of_its_level_and_says_where_it_bel
 def test_a_level_above_the_highest_is_the_highest() -> None:
     message = IncomingMessage("Orders", 0, b"x")
     properties = {"DELAY": "19"}
-    put_aside(message, properties, 19, 18)
+    to_delay_topic(message, properties, 19, 18)
     assert message.queue_id == 17
     assert properties["DELAY"] == "18"
 

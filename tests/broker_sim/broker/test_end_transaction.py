@@ -79,7 +79,7 @@ async def test_TX1_a_commit_is_visible_once(autojump_clock: MockClock) -> None:
         assert message.prepared_transaction_offset == half.position
         assert message.properties == before.properties  # with REAL_TOPIC and all, as Apache's broker leaves it
         assert (message.born_timestamp, message.born_host) == (before.born_timestamp, before.born_host)
-        assert broker.store.get("T", 2, 0, 1, match=lambda code: code == tags_code("a")).count == 1
+        assert broker.store.reads.get("T", 2, 0, 1, match=lambda code: code == tags_code("a")).count == 1
         await trio.sleep(100)
         assert len(stored(broker, "T", 2)) == 1
         assert questions(client) == []
@@ -203,7 +203,7 @@ async def test_threat_M11_a_record_in_a_body_is_no_half_message(autojump_clock: 
         await send_half(client)
         position = broker.store.written_position + head_layout(0).size
         await client.send("T", forged(position))
-        record = broker.store.read(position)
+        record = broker.store.reads.read(position)
         assert read_head(record or b"").physical_offset == position  # it looks like one
         answer = await end(client, Half(0, position, "U9"))
         assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, NOT_FOUND)

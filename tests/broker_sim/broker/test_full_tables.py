@@ -104,5 +104,5 @@ async def test_a_topic_is_not_deleted_when_too_many_deleted_ones_are_remembered(
         assert [answer.code for answer in answers] == [0, 0, ResponseCode.SYSTEM_ERROR]
         assert "fileReservedTime" in (answers[-1].remark or "")
         assert "T2" in broker.topics
-        assert broker.store.max_offset("T2", 0) == 1
+        assert broker.store.reads.max_offset("T2", 0) == 1
         assert broker.offsets.query("g", "T2", 0) == 1

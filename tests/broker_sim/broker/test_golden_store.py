@@ -55,19 +55,19 @@ async def test_DL2_delayed_messages_of_apache_are_delivered_by_us(autojump_clock
     storage = golden_storage(version, "")
     store = MessageStore(storage.clone(), settings(**like_apache(version)).store)
     store.load()
-    (message,) = decode_messages(store.get("SCHEDULE_TOPIC_XXXX", 4, 0, 1).records)
+    (message,) = decode_messages(store.reads.get("SCHEDULE_TOPIC_XXXX", 4, 0, 1).records)
     place = message.properties["REAL_TOPIC"], int(message.properties["REAL_QID"])
-    before = store.max_offset(*place)
+    before = store.reads.max_offset(*place)
     store.close()
     start = message.store_timestamp + 30_000
     with wall_clock(loop_time(start)):
         async with broker_and_client(storage=storage, **like_apache(version)) as (broker, _):
             assert broker.delays.schedule.progress()[1] == 2
             await trio.sleep(29)
-            assert broker.store.max_offset(*place) == before
+            assert broker.store.reads.max_offset(*place) == before
             await trio.sleep(2)
-            assert broker.store.max_offset(*place) == before + 1
-            (delivered,) = decode_messages(broker.store.get(*place, before, 1).records)
+            assert broker.store.reads.max_offset(*place) == before + 1
+            (delivered,) = decode_messages(broker.store.reads.get(*place, before, 1).records)
             assert delivered.body == message.body
             assert delivered.properties == message.properties
             assert {level: offset for level, offset in broker.delays.schedule.progress().items() if offset} == {
@@ -91,5 +91,5 @@ async def test_TX2_open_transactions_of_apache_are_asked_about_by_us(autojump_cl
             assert [half.offset for half in asked] == [7, 8]
             end = end_fields(asked[0], COMMIT, producer_group="PG_TX", from_transaction_check=True)
             assert (await client.ask(RequestCode.END_TRANSACTION, end)).code == 0
-            committed = decode_messages(broker.store.get("GS_TX", 0, 0, 32).records)
+            committed = decode_messages(broker.store.reads.get("GS_TX", 0, 0, 32).records)
             assert [message.keys for message in committed] == [("tx0",), ("tx3",), ("tx6",), ("tx2",)]

@@ -14,7 +14,8 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.broker import Broker
-from rocketpy_broker_sim.broker.lanes import Lane, Lanes, Route
+from rocketpy_broker_sim.broker.lane import Lane
+from rocketpy_broker_sim.broker.lanes import Lanes, Route
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, WAITING_REQUESTS, WORK, MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices, Steadily, Steps

@@ -48,7 +48,7 @@ async def test_a_batch_whose_answer_would_be_too_large_is_refused_before_it_is_s
         answer = await client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields("T", batch=True), batch(count))
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
         assert str(MOST_ITEMS) in answer.remark
-        assert broker.store.max_offset("T", 0) == 1
+        assert broker.store.reads.max_offset("T", 0) == 1
 
 
 @pytest.mark.parametrize("host", [b"\x7f\x00\x00\x01\x00\x00\x2a\x9f", bytes(19) + b"\x01"])
@@ -61,9 +61,9 @@ async def test_the_answer_to_the_largest_batch_is_one_that_clients_accept(
         assert answer.code == 0
         assert len(answer.ext_fields["msgId"].split(",")) == MOST_ITEMS
         assert len(encode_command(answer)) < DEFAULT_LIMITS.max_header
-        while broker.store.max_offset("T", 0) < MOST_ITEMS:
+        while broker.store.reads.max_offset("T", 0) < MOST_ITEMS:
             await trio.lowlevel.checkpoint()
-        assert broker.store.max_offset("T", 0) == MOST_ITEMS
+        assert broker.store.reads.max_offset("T", 0) == MOST_ITEMS
 
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2])
@@ -146,7 +146,7 @@ async def test_a_large_batch_that_was_sent_one_way_is_stored_though_its_connecti
         await stream.send_all(encode_command(batch_send(1, batch(3000), flag=ONEWAY_FLAG)))
         await stream.aclose()
         await trio.sleep(1)
-        assert broker.store.max_offset("T", 0) == 3001
+        assert broker.store.reads.max_offset("T", 0) == 3001
 
 
 @pytest.mark.parametrize("count", [100, 5000])
@@ -161,11 +161,11 @@ async def test_a_batch_that_the_disk_refuses_is_refused_whole_and_stored_when_th
         with storage.failing("pwrite", code=errno.ENOSPC, under="commitlog"):
             answer = await client.ask(RequestCode.SEND_BATCH_MESSAGE, fields, batch(count))
             assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
-        assert broker.store.max_offset("T", 0) == 1
+        assert broker.store.reads.max_offset("T", 0) == 1
         answer = await client.ask(RequestCode.SEND_BATCH_MESSAGE, fields, batch(count))
         assert (answer.code, answer.ext_fields["queueOffset"]) == (0, "1")
         await trio.sleep(0.1)
-        assert broker.store.max_offset("T", 0) == 1 + count
+        assert broker.store.reads.max_offset("T", 0) == 1 + count
 
 
 SERVICES: dict[str, Callable[[Broker], object]] = {

@@ -78,7 +78,7 @@ async def test_groups_of_a_topic_that_was_lost_begin_where_it_begins_again(autoj
     left.write_bytes_atomic("config/consumerOffset.json", b'{"offsetTable":{"Lost@g":{0:2,1:2}}}')
     async with broker_and_client(storage=left) as (broker, client):
         assert broker.topics.get("Lost") is None
-        assert "Lost" not in broker.store.topics()
+        assert "Lost" not in broker.store.reads.topics()
         assert broker.offsets.queues("g", "Lost") == {0: 0, 1: 0}
         await client.send("Lost")
         assert broker.offsets.query("g", "Lost", 0) == 0
@@ -153,7 +153,7 @@ async def test_LC1_broker_and_name_server_come_and_go(autojump_clock: MockClock)
                     async with client_of(network, broker.address) as client:
                         assert (await client.send()).code == 0
     async with broker_and_client(storage=storage) as (broker, _):
-        assert broker.store.max_offset("T", 0) == 6
+        assert broker.store.reads.max_offset("T", 0) == 6
 
 
 # --- starts that fail ----------------------------------------------------------------------------------

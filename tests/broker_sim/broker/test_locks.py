@@ -274,7 +274,7 @@ async def test_RT2_a_group_that_holds_locks_sends_what_it_gives_up_to_the_dead_l
         async def give_up(**fields: int) -> list[int]:
             answer = await client.send("%RETRY%g", properties="RETRY_TOPIC\x01T\x02DELAY\x013\x02", **fields)
             assert answer.code == 0, answer.remark
-            return [broker.store.max_offset(topic, 0) for topic in ("%RETRY%g", "%DLQ%g", "SCHEDULE_TOPIC_XXXX")]
+            return [broker.store.reads.max_offset(topic, 0) for topic in ("%RETRY%g", "%DLQ%g", "SCHEDULE_TOPIC_XXXX")]
 
         assert await give_up(reconsume_times=1, max_reconsume_times=16) == [0, 1, 0]
         assert await give_up(reconsume_times=17, max_reconsume_times=16) == [0, 2, 0]
@@ -282,7 +282,7 @@ async def test_RT2_a_group_that_holds_locks_sends_what_it_gives_up_to_the_dead_l
         assert await give_up(reconsume_times=1, max_reconsume_times=16) == [0, 3, 0]
         await unlock(client, "c1", Q0)
         await give_up(reconsume_times=1, max_reconsume_times=16)
-        assert broker.store.max_offset("%DLQ%g", 0) == 3
+        assert broker.store.reads.max_offset("%DLQ%g", 0) == 3
 
 
 async def test_RT2_locks_that_have_run_out_mean_nothing(autojump_clock: MockClock) -> None:
@@ -291,8 +291,8 @@ async def test_RT2_locks_that_have_run_out_mean_nothing(autojump_clock: MockCloc
         await lock(client, "c1", Q0)
         await trio.sleep(LOCK_SECONDS + 0.1)
         await client.send("%RETRY%g", reconsume_times=1)
-        assert broker.store.max_offset("%DLQ%g", 0) == 0
-        assert broker.store.max_offset("%RETRY%g", 0) == 1
+        assert broker.store.reads.max_offset("%DLQ%g", 0) == 0
+        assert broker.store.reads.max_offset("%RETRY%g", 0) == 1
 
 
 def test_who_holds_what_and_for_how_long() -> None:

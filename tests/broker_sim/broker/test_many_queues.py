@@ -23,7 +23,7 @@ async def test_a_message_that_needs_one_queue_too_many_is_refused_and_the_others
         answers = [await client.send("T", queue_id=number) for number in range(6)]
         assert [each.code for each in answers] == [0] * 4 + [ResponseCode.SYSTEM_ERROR] * 2
         assert "delete topics that are not needed, or raise maxQueues" in (answers[-1].remark or "")
-        assert broker.store.queue_ids("T") == [0, 1, 2, 3]
+        assert broker.store.reads.queue_ids("T") == [0, 1, 2, 3]
         assert (await client.send("T", queue_id=2)).code == 0
         assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})).code == 0
         assert (await client.send("Other", queue_id=0)).code == 0
@@ -41,4 +41,4 @@ async def test_a_delayed_message_has_its_queue_when_it_is_taken(autojump_clock: 
     # The next start finds no queues of what waits, and fewer may be made: what was taken comes all the same.
     async with open_broker(settings(max_queues=1), network=network, storage=storage) as broker:
         await trio.sleep(30)
-        assert [broker.store.max_offset("T", number) for number in range(3)] == [1, 1, 0]
+        assert [broker.store.reads.max_offset("T", number) for number in range(3)] == [1, 1, 0]

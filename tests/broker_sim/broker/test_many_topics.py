@@ -14,8 +14,9 @@ from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrap
 from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.enums import TopicFilterType
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.opening import open_broker
-from rocketpy_broker_sim.broker.tables.persist import pretty_json
+from rocketpy_broker_sim.broker.tables.persist import pretty_steps
 from rocketpy_broker_sim.broker.tables.topics import MOST_LOGGED, TopicTable
 from rocketpy_broker_sim.namesrv import open_name_server
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
@@ -38,7 +39,7 @@ def test_topics_are_written_as_the_pretty_form_of_their_json() -> None:
         "dataVersion": table.data_version.to_json(),
         "topicConfigTable": {name: topic.to_json() for name, topic in table.all().items()},
     }
-    assert table.encode() == pretty_json(wrapper)
+    assert table.encode() == run_steps(pretty_steps(wrapper))
 
 
 def test_many_topics_are_made_and_written_in_short_steps() -> None:

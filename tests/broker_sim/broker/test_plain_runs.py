@@ -21,14 +21,14 @@ from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import TRANSACTION_HALF_TOPIC
 from rocketpy.wire.send_layout import SendReader
 from rocketpy.wire.serialize import decode_command, encode_command
-from rocketpy_broker_sim.broker import store_services
 from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.broker.flushing import flusher
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.broker.plain_runs import PlainRuns
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from tests.broker_sim.broker.flushing.test_flusher import Hanging
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, bodies, broker_and_client, send_fields
 from tests.broker_sim.broker.kit import settings as kit_settings
-from tests.broker_sim.broker.test_store_services import Hanging
 from tests.broker_sim.broker.test_turn import full
 
 KEY = "UNIQ_KEY\x01K{}\x02WAIT\x01true\x02"
@@ -224,7 +224,7 @@ async def test_half_messages_of_one_read_go_together(autojump_clock: MockClock, 
         fields = decode_answer(answers[6]).ext_fields
         assert (fields["queueId"], fields["queueOffset"], fields["transactionId"]) == ("2", "8", "A")
         assert broker.transactions.ledger.metrics.counts() == {"T": 22}
-        (half,) = decode_messages(broker.store.get(TRANSACTION_HALF_TOPIC, 0, 21, 1).records)
+        (half,) = decode_messages(broker.store.reads.get(TRANSACTION_HALF_TOPIC, 0, 21, 1).records)
         waited = broker.store.clock.waited_ms(half.commit_log_offset, half.store_timestamp)
         assert waited is not None
         assert waited < 100  # the wall clock of the test did not go on
@@ -288,12 +288,12 @@ async def test_a_run_waits_for_the_disk_as_each_send_does(
     async with broker_and_client(network, flush_disk_type="SYNC_FLUSH", sync_flush_timeout=5000) as (broker, _):
         wire = await wire_to(network, broker)
         await wire.begin()
-        monkeypatch.setattr(store_services, "run_blocking", Hanging(2))
+        monkeypatch.setattr(flusher, "run_blocking", Hanging(2))
         began = trio.current_time()
         answers = await wire.ask(*[send(n) for n in range(5)])
         assert (taken.runs[-1], trio.current_time() - began >= 2) == (5, True)
         assert {decode_answer(each).code for each in answers.values()} == {0}
-        monkeypatch.setattr(store_services, "run_blocking", Hanging(20))
+        monkeypatch.setattr(flusher, "run_blocking", Hanging(20))
         answers = await wire.ask(*[send(n, body=b"late") for n in range(5)])
         for n in range(5):
             answer = decode_answer(answers[n])
@@ -309,7 +309,7 @@ async def test_a_run_counts_among_the_sends_that_wait_for_the_disk(
         first, second = await wire_to(network, broker), await wire_to(network, broker)
         for wire in (first, second):
             await wire.begin()
-        monkeypatch.setattr(store_services, "run_blocking", Hanging(2))
+        monkeypatch.setattr(flusher, "run_blocking", Hanging(2))
         nursery.start_soon(first.ask, *[send(n) for n in range(8)])
         await trio.sleep(1)
         assert broker.storing.gate.is_full
@@ -361,4 +361,4 @@ async def test_what_a_hook_changes_in_a_send_holds_though_its_header_was_known(a
     async with open_broker(kit_settings(), network=network, storage=MemoryStorage(), hooks=[Moving()]) as broker:
         wire = await wire_to(network, broker)
         await wire.ask(*[send(n) for n in range(5)])
-        assert [broker.store.max_offset("T", queue) for queue in (0, 3)] == [0, 5]
+        assert [broker.store.reads.max_offset("T", queue) for queue in (0, 3)] == [0, 5]

@@ -13,7 +13,7 @@ from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker import opening
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.plain_runs import PlainRuns
-from rocketpy_broker_sim.broker.put_pipeline import Place, Put, PutPipeline, Stage, step
+from rocketpy_broker_sim.broker.put_pipeline import Put, PutPipeline, Stage, StageOrder, step
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 from tests.broker_sim.broker.kit import bodies, broker_and_client, settings
@@ -73,22 +73,22 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
 
 def test_stages_take_a_run_in_the_order_of_their_places() -> None:
     seen: list[tuple[str, list[str]]] = []
-    pipeline = PutPipeline({place: Noting(place.name, seen) for place in reversed(Place)})
+    pipeline = PutPipeline({place: Noting(place.name, seen) for place in reversed(StageOrder)})
     pipeline.take([put("A"), put("B")])
-    assert seen == [(place.name, ["A", "B"]) for place in Place]
-    assert [place.name for place in Place] == ["CHECKS", "HALF_MESSAGE", "TIMER", "DELAY_LEVEL", "STORE"]
+    assert seen == [(place.name, ["A", "B"]) for place in StageOrder]
+    assert [place.name for place in StageOrder] == ["CHECKS", "HALF_MESSAGE", "TIMER", "DELAY_LEVEL", "STORE"]
 
 
 def test_a_run_can_begin_behind_a_place() -> None:
     seen: list[tuple[str, list[str]]] = []
-    PutPipeline({place: Noting(place.name, seen) for place in Place}).take([put()], behind=Place.TIMER)
+    PutPipeline({place: Noting(place.name, seen) for place in StageOrder}).take([put()], behind=StageOrder.TIMER)
     assert [name for name, _ in seen] == ["DELAY_LEVEL", "STORE"]
 
 
-@pytest.mark.parametrize("place", [Place.TIMER, Place.HALF_MESSAGE])
-def test_what_a_stage_refuses_goes_no_further_and_the_others_do(place: Place) -> None:
+@pytest.mark.parametrize("place", [StageOrder.TIMER, StageOrder.HALF_MESSAGE])
+def test_what_a_stage_refuses_goes_no_further_and_the_others_do(place: StageOrder) -> None:
     seen: list[tuple[str, list[str]]] = []
-    pipeline = PutPipeline({place: Diverting(), Place.STORE: Noting("store", seen)})
+    pipeline = PutPipeline({place: Diverting(), StageOrder.STORE: Noting("store", seen)})
     plain, broken, moved = put("A"), put("B", {"SEAL": "broken"}), put("C", {"SEAL": "whole"})
     pipeline.take([plain, broken, moved])
     assert seen == [("store", ["A", "Elsewhere"])]
@@ -98,25 +98,25 @@ def test_what_a_stage_refuses_goes_no_further_and_the_others_do(place: Place) ->
 
 
 def test_what_stages_watch_is_known_of_all_of_them() -> None:
-    assert PutPipeline({Place.TIMER: Diverting(), Place.STORE: Noting("store", [])}).watched == {"SEAL"}
+    assert PutPipeline({StageOrder.TIMER: Diverting(), StageOrder.STORE: Noting("store", [])}).watched == {"SEAL"}
 
 
 # --- in a broker -----------------------------------------------------------------------------------------
 
 
-def with_stage(place: Place, stage: Stage, patch: pytest.MonkeyPatch) -> None:
+def with_stage(place: StageOrder, stage: Stage, patch: pytest.MonkeyPatch) -> None:
     """Brokers that are opened from now on have one stage more."""
 
     class WithStage(Broker):
-        def _stages(self) -> dict[Place, Stage]:
+        def _stages(self) -> dict[StageOrder, Stage]:
             return super()._stages() | {place: stage}
 
     patch.setattr(opening, "Broker", WithStage)
 
 
-@pytest.mark.parametrize("place", [Place.TIMER, Place.HALF_MESSAGE])
+@pytest.mark.parametrize("place", [StageOrder.TIMER, StageOrder.HALF_MESSAGE])
 async def test_a_new_stage_diverts_what_it_watches_and_keeps_its_run_off_the_plain_way(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, taken: Taken, place: Place
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, taken: Taken, place: StageOrder
 ) -> None:
     stage, network = Diverting(), MemoryNetwork()
     with_stage(place, stage, monkeypatch)
@@ -131,12 +131,12 @@ async def test_a_new_stage_diverts_what_it_watches_and_keeps_its_run_off_the_pla
         assert (taken.runs[-1], stage.runs) == (0, [6])
         assert {decode_answer(header).code for header in answers.values()} == {ResponseCode.SUCCESS}
         assert bodies(await client.pull("T", 0, 5)) == [b"1", b"3", b"5"]
-        assert [broker.store.max_offset("Elsewhere", 0), broker.store.max_offset("T", 0)] == [3, 8]
+        assert [broker.store.reads.max_offset("Elsewhere", 0), broker.store.reads.max_offset("T", 0)] == [3, 8]
 
 
-@pytest.mark.parametrize("place", [Place.TIMER, Place.HALF_MESSAGE])
+@pytest.mark.parametrize("place", [StageOrder.TIMER, StageOrder.HALF_MESSAGE])
 async def test_what_a_new_stage_refuses_is_told_to_its_sender_alone(
-    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, place: Place
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, place: StageOrder
 ) -> None:
     network = MemoryNetwork()
     with_stage(place, Diverting(), monkeypatch)
@@ -147,10 +147,10 @@ async def test_what_a_new_stage_refuses_is_told_to_its_sender_alone(
         answers = await wire.ask(*[send(n, SEALED.format(n, seal), queue_id=0) for n, seal in enumerate(seals)])
         codes = [decode_answer(answers[n]).code for n in range(3)]
         assert codes == [ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL, ResponseCode.SUCCESS]
-        assert broker.store.max_offset("Elsewhere", 0) == 2
+        assert broker.store.reads.max_offset("Elsewhere", 0) == 2
 
 
 def test_a_plain_run_knows_what_every_stage_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_stage(Place.TIMER, Diverting(), monkeypatch)
+    with_stage(StageOrder.TIMER, Diverting(), monkeypatch)
     views = opening.Broker(settings(), MemoryStorage())._views
     assert b"SEAL\x01" in PlainRuns(views.send)._watched

@@ -54,9 +54,9 @@ def told(message: MessageExt) -> tuple[Any, ...]:
 
 async def test_a_key_that_no_message_can_have_is_not_looked_for(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
-        found = broker.store.query_steps
+        found = broker.store.keys.query_steps
         asked: list[str] = []
-        broker.store.query_steps = lambda topic, key, *rest: asked.append(key) or found(topic, key, *rest)
+        broker.store.keys.query_steps = lambda topic, key, *rest: asked.append(key) or found(topic, key, *rest)
         for length in (32_767, 32_768, 1_000_000):
             answer = await query(client, "x" * length)
             assert answer.code == ResponseCode.QUERY_NOT_FOUND
@@ -164,7 +164,7 @@ async def test_Q2_keys_with_one_hash_are_told_apart_by_what_the_message_carries(
         answer = await query(client, "Aa")  # Java hashes both alike, and clients look again
         assert bodies(answer) == [b"one", b"two"]
         assert [message.keys for message in decode_messages(answer.body)] == [("Aa",), ("BB",)]
-        checked = broker.store.query("T", "Aa", 32, 0, LAST).with_key("Aa")
+        checked = broker.store.keys.query("T", "Aa", 32, 0, LAST).with_key("Aa")
         assert [message.body for message in decode_messages(b"".join(checked))] == [b"one"]
 
 

@@ -48,8 +48,8 @@ async def test_A6_a_queue_that_is_not_there_is_empty(autojump_clock: MockClock, 
         assert await number(client, RequestCode.GET_MAX_OFFSET, topic, queue) == 0
         assert await number(client, RequestCode.GET_EARLIEST_MSG_STORETIME, topic, queue) == -1
         assert await number(client, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, topic, queue, timestamp="5") == 0
-        assert broker.store.queue_ids("Unknown") == []
-        assert broker.store.queue_ids("T") == [0]
+        assert broker.store.reads.queue_ids("Unknown") == []
+        assert broker.store.reads.queue_ids("T") == [0]
 
 
 async def test_A6_the_oldest_message_and_the_search_by_time(autojump_clock: MockClock) -> None:
@@ -57,7 +57,7 @@ async def test_A6_the_oldest_message_and_the_search_by_time(autojump_clock: Mock
         for _ in range(5):
             await client.send()
             await trio.sleep(10)
-        times = [broker.store.store_time("T", 0, offset) for offset in range(5)]
+        times = [broker.store.reads.store_time("T", 0, offset) for offset in range(5)]
         assert await number(client, RequestCode.GET_EARLIEST_MSG_STORETIME) == times[0]
 
         async def at(timestamp: int, boundary: str = "lower") -> int:

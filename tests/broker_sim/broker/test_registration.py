@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.remoting.connection import Connection
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.server import serve
 from rocketpy.services import open_services
@@ -68,7 +68,7 @@ async def name_servers(network: MemoryNetwork, count: int = 1) -> AsyncIterator[
         for each in found:
             server = await services.start(
                 lambda task_status, each=each: serve(
-                    network, None, 0, Dispatcher({}, each.answer), task_status=task_status
+                    network, None, 0, RequestDispatcher({}, each.answer), task_status=task_status
                 )
             )
             each.address = server.addresses[0]

@@ -280,7 +280,7 @@ async def heard(broker: Broker, name: str) -> float:
     """Seconds until the name servers have heard, as the broker is told."""
     began, done = trio.current_time(), trio.Event()
     assert broker.registration is not None
-    broker.registration.heard(name, done.set)
+    broker.registration.when_announced(name, done.set)
     await done.wait()
     return trio.current_time() - began
 
@@ -355,6 +355,6 @@ async def test_who_waits_goes_on_when_the_broker_stops(autojump_clock: MockClock
         async with opened(network, [server.address]) as broker:
             server.silent = True
             broker.topics.put(topic("T"))
-            broker.registration.heard("T", lambda: ended.append(1))
+            broker.registration.when_announced("T", lambda: ended.append(1))
             assert ended == []
         assert ended == [1]

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.message import PropertyName
 from rocketpy.remoting.connection import Connection, open_connection
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.bodies.heartbeat import HeartbeatData, ProducerData
 from rocketpy.wire.codes import RequestCode, ResponseCode
@@ -51,7 +51,7 @@ async def asker(
         return answer(request)
 
     stream = await network.open_stream(*parse_address(broker.address))
-    async with open_connection(stream, Dispatcher({}, pushed), address=broker.address) as connection:
+    async with open_connection(stream, RequestDispatcher({}, pushed), address=broker.address) as connection:
         client = Client(connection, received)
         known = HeartbeatData(client_id=client_id, producer_data_set=[ProducerData(group_name=group)])
         assert (await client.ask(RequestCode.HEART_BEAT, body=known.encode())).code == 0

@@ -16,7 +16,7 @@ from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.broker.delay import put_aside
+from rocketpy_broker_sim.broker.delay import to_delay_topic
 from rocketpy_broker_sim.broker.schedule import ScheduleService
 from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
 from rocketpy_broker_sim.config import BrokerConfig
@@ -46,7 +46,7 @@ class Setup:
         self.config.store.mapped_file_size_commit_log = 256 * 1024
         for name, value in settings.items():
             setattr(self.config.store, name, value)
-        self.store = MessageStore(self.storage, self.config.store, on_arrival=self.arrived)
+        self.store = MessageStore(self.storage, self.config.store)
         self.levels = DelayLevels(self.config.store.message_delay_level)
         self.offsets = DelayOffsetTable(self.config, self.storage)
         self.queues: dict[str, int] = {}
@@ -59,7 +59,8 @@ class Setup:
 
     def commit(self) -> None:
         self.store.commit_pending()
-        self.store.reput()
+        for arrival in self.store.reput():
+            self.arrived(arrival)
 
     def arrived(self, arrival: Arrival) -> None:
         if arrival.topic == SCHEDULE_TOPIC:
@@ -69,12 +70,12 @@ class Setup:
 
     def send(self, level: int, topic: str = "T", body: bytes = b"x", queue_id: int = 0, **properties: str) -> None:
         message = IncomingMessage(topic, queue_id, body, born_timestamp=5, reconsume_times=2, flag=9)
-        put_aside(message, {"UNIQ_KEY": "U1", **properties}, level, self.levels.count)
+        to_delay_topic(message, {"UNIQ_KEY": "U1", **properties}, level, self.levels.count)
         self.store.put(message)
         self.commit()
 
     def messages(self, topic: str = "T", queue_id: int = 0) -> list[tuple[bytes, dict[str, str]]]:
-        found = self.store.get(topic, queue_id, 0, 32)
+        found = self.store.reads.get(topic, queue_id, 0, 32)
         return [(message.body, message.properties) for message in decode_messages(found.records)]
 
     @asynccontextmanager
@@ -138,7 +139,7 @@ async def test_messages_of_a_level_keep_their_order_and_their_distance(autojump_
         await trio.sleep(10)
         bodies = []
         offset = 0
-        while (found := setup.store.get("T", 0, offset, 32)).count:
+        while (found := setup.store.reads.get("T", 0, offset, 32)).count:
             bodies += [message.body for message in decode_messages(found.records)]
             offset = found.next_begin_offset
     assert bodies == [b"%d" % number for number in range(100)]
@@ -179,9 +180,9 @@ async def test_DL1_what_is_delivered_is_what_was_put_aside(autojump_clock: MockC
     setup = Setup()
     async with setup.serving():
         setup.send(1, "Orders", b"body", 3, TAGS="a", KEYS="k1 k2", WAIT="false", 名="值")
-        waiting = setup.store.get(SCHEDULE_TOPIC, 0, 0, 1)
+        waiting = setup.store.reads.get(SCHEDULE_TOPIC, 0, 0, 1)
         await trio.sleep(2)
-    delivered = setup.store.get("Orders", 3, 0, 1, match=lambda code: code == tags_code("a"))
+    delivered = setup.store.reads.get("Orders", 3, 0, 1, match=lambda code: code == tags_code("a"))
     (before,), (after,) = decode_messages(waiting.records), decode_messages(delivered.records)
     assert after.properties == before.properties
     text = encode_properties(before.properties).encode()
@@ -200,8 +201,8 @@ async def test_a_record_with_a_checksum_gets_a_new_one(autojump_clock: MockClock
     async with setup.serving():
         setup.send(1)
         await trio.sleep(2)
-    waiting = setup.store.get(SCHEDULE_TOPIC, 0, 0, 1).records
-    delivered = setup.store.get("T", 0, 0, 1).records
+    waiting = setup.store.reads.get(SCHEDULE_TOPIC, 0, 0, 1).records
+    delivered = setup.store.reads.get("T", 0, 0, 1).records
     assert delivered.count(b"__CRC32#") == waiting.count(b"__CRC32#") == 1
     assert delivered[-20:] != waiting[-20:]
 
@@ -228,7 +229,7 @@ async def test_threat_A1_M6_a_message_for_no_topic_is_left_out_and_the_rest_goes
         await trio.sleep(2)
     assert [body for body, _ in setup.messages()] == [b"good"]
     assert setup.offsets.get(1) == 2
-    assert setup.store.topics() == {SCHEDULE_TOPIC, "T"}
+    assert setup.store.reads.topics() == {SCHEDULE_TOPIC, "T"}
 
 
 async def test_a_damaged_message_is_left_out_and_the_rest_goes_on(autojump_clock: MockClock) -> None:

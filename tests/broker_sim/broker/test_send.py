@@ -172,7 +172,7 @@ async def test_threat_M10_topics_of_the_system_are_not_for_clients(autojump_cloc
     async with broker_and_client() as (broker, client):
         answer = await client.send(topic)
         assert answer.code == ResponseCode.NO_PERMISSION
-        assert broker.store.topics() == set()
+        assert broker.store.reads.topics() == set()
 
 
 @pytest.mark.parametrize("topic", ["", "../x", "a b", "a/b", "x" * 128, "тема", "a\x00b"])
@@ -220,10 +220,10 @@ async def test_a_delayed_message_is_put_aside(autojump_clock: MockClock) -> None
     async with broker_and_client() as (broker, client):
         answer = await client.send(properties="DELAY\x0119\x02", queue_id=3)
         assert (answer.code, answer.ext_fields["queueId"]) == (0, "3")
-        assert broker.store.max_offset("SCHEDULE_TOPIC_XXXX", 17) == 1
-        assert broker.store.max_offset("T", 3) == 0
+        assert broker.store.reads.max_offset("SCHEDULE_TOPIC_XXXX", 17) == 1
+        assert broker.store.reads.max_offset("T", 3) == 0
         assert (await client.send(properties="DELAY\x010\x02", queue_id=3)).code == 0
-        assert broker.store.max_offset("T", 3) == 1
+        assert broker.store.reads.max_offset("T", 3) == 1
         assert (await client.send(properties="DELAY\x01soon\x02")).code == ResponseCode.MESSAGE_ILLEGAL
 
 
@@ -286,7 +286,7 @@ async def test_what_the_broker_cannot_keep_is_not_taken(
 ) -> None:
     async with broker_and_client() as (broker, client):
         assert (await client.send(properties=properties)).code == code
-        assert broker.store.topics() == set()
+        assert broker.store.reads.topics() == set()
 
 
 # --- fields --------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ async def test_sends_of_one_chunk_are_written_together(autojump_clock: MockClock
         async with trio.open_nursery() as nursery:
             for _ in range(50):
                 nursery.start_soon(client.send)
-        assert broker.store.max_offset("T", 0) == 51
+        assert broker.store.reads.max_offset("T", 0) == 51
         assert len([path for path in writes if path.startswith("commitlog")]) < 10
 
 

@@ -46,7 +46,7 @@ async def give_back(client: Client, message: MessageExt | int, level: int = 0, *
 
 
 def messages(broker: Broker, topic: str) -> list[MessageExt]:
-    return decode_messages(broker.store.get(topic, 0, 0, 32).records)
+    return decode_messages(broker.store.reads.get(topic, 0, 0, 32).records)
 
 
 async def first(broker: Broker, client: Client, **fields: Any) -> MessageExt:
@@ -77,7 +77,7 @@ async def test_K3_RT1_a_message_comes_again_from_the_retry_topic(autojump_clock:
         assert properties["ORIGIN_MESSAGE_ID"] == original.offset_message_id
         assert (properties["DELAY"], properties["WAIT"]) == ("3", "false")
         assert (properties["REAL_TOPIC"], properties["REAL_QID"]) == (RETRY, "0")
-        assert broker.store.get(RETRY, 0, 0, 1, match=lambda code: code == tags_code("a")).count == 1
+        assert broker.store.reads.get(RETRY, 0, 0, 1, match=lambda code: code == tags_code("a")).count == 1
 
 
 async def test_RT1_each_time_it_comes_later_and_keeps_its_origin(autojump_clock: MockClock) -> None:

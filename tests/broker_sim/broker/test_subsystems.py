@@ -148,7 +148,7 @@ VIEW_OF = {
     "reset_offset": (processors.reset_offset,),
     "admin_topic": (processors.admin_topic,),
     "admin_group": (processors.admin_group,),
-    "cleaning": (processors.cleaning,),
+    "admin_cleaning": (processors.admin_cleaning,),
     "admin_broker": (processors.admin_broker,),
 }
 """The modules that work on each view."""
@@ -195,13 +195,13 @@ def test_a_processor_works_on_a_view_alone() -> None:
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.processors.queue_offset import get_max_offset
 
-    class OnlyTheStore:
-        def __init__(self, store: object) -> None:
-            self.store = store
+    class OnlyReads:
+        def __init__(self, reads: object) -> None:
+            self.reads = reads
 
     broker = Broker(settings(), MemoryStorage())
     broker.recover()
-    ask = partial(get_max_offset, OnlyTheStore(broker.store))  # type: ignore[arg-type]
+    ask = partial(get_max_offset, OnlyReads(broker.store.reads))  # type: ignore[arg-type]
     request = RemotingCommand(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"})
     assert ask(None, request).ext_fields == {"offset": "0"}  # type: ignore[arg-type]
     broker.store.close()

@@ -378,7 +378,7 @@ async def test_a_half_message_that_cannot_be_stored_again_is_set_aside(autojump_
     async with broker_and_client() as (broker, client):
         await join(client, "p")
         first = await client.send("T", b"x", half_properties("U1", pad="x" * 32_500))
-        room = 32_767 - len(broker.store.get(HALF, 0, 0, 1).records) + 91 + len(HALF) + 1
+        room = 32_767 - len(broker.store.reads.get(HALF, 0, 0, 1).records) + 91 + len(HALF) + 1
         assert first.code == 0
         full = await client.send("T", b"x", half_properties("U2", pad="x" * (32_500 + room)))
         assert full.code == 0
@@ -405,7 +405,7 @@ async def test_many_open_transactions_are_asked_about_in_stretches(
         for asked, _ in questions(client):
             end_oneway(client, asked, COMMIT, from_transaction_check=True)
         await wait_all_tasks_blocked()
-        assert broker.store.max_offset("T", 0) == len(open_ones)
+        assert broker.store.reads.max_offset("T", 0) == len(open_ones)
         await stay(client, 40)
         assert len(client.received) == len(open_ones)
         assert len(broker.transactions.ledger.window) == 0

@@ -16,7 +16,7 @@ from rocketpy_broker_sim.broker.put_times import PutTimes
 from rocketpy_broker_sim.config import BrokerRole
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.running_flags import RunningFlag
-from tests.broker_sim.broker import test_store_services as hanging
+from tests.broker_sim.broker.flushing import test_flusher as hanging
 from tests.broker_sim.broker.kit import Client, bodies, broker_and_client
 
 
@@ -160,7 +160,7 @@ async def test_put_times_are_told_a_minute_later(autojump_clock: MockClock) -> N
 
 async def test_with_sync_flush_the_time_on_the_disk_counts(autojump_clock: MockClock, monkeypatch) -> None:
     async with broker_and_client(flush_disk_type="SYNC_FLUSH") as (broker, client):
-        monkeypatch.setattr(hanging.store_services, "run_blocking", hanging.Hanging(2))
+        monkeypatch.setattr(hanging.flusher, "run_blocking", hanging.Hanging(2))
         await client.send()
         assert (await runtime(broker, client))["putMessageEntireTimeMax"] == "2000"
 

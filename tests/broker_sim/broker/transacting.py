@@ -31,7 +31,7 @@ class Half(NamedTuple):
 
 def stored(broker: Broker, topic: str, queue: int = 0) -> list[MessageExt]:
     """The messages of a queue."""
-    return decode_messages(broker.store.get(topic, queue, 0, 32).records)
+    return decode_messages(broker.store.reads.get(topic, queue, 0, 32).records)
 
 
 def half_properties(unique_key: str = "U1", group: str = "p", **more: str) -> str:

@@ -77,10 +77,10 @@ def stored(place: Place) -> set[bytes]:
     store.load()
     try:
         found = set()
-        for queue_id in store.queue_ids("T"):
+        for queue_id in store.reads.queue_ids("T"):
             offset = 0
-            while offset < store.max_offset("T", queue_id):
-                result = store.get("T", queue_id, offset, 32)
+            while offset < store.reads.max_offset("T", queue_id):
+                result = store.reads.get("T", queue_id, offset, 32)
                 found |= {each.body for each in decode_messages(result.records)}
                 offset = result.next_begin_offset
         return found

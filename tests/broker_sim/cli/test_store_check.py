@@ -68,7 +68,7 @@ def test_our_store_is_clean_while_it_runs_when_killed_and_when_stopped(look, tmp
     store = ours(tmp_path / "s")
     fill(store)
     assert check(look, tmp_path / "s")[:2] == (0, [])
-    store.flush()
+    store.flushing.flush_all()
     fill(store)
     store.put(message(b"never written"))
     store.abandon()
@@ -102,8 +102,8 @@ def test_a_topic_that_was_deleted_and_made_anew_is_no_damage(look, tmp_path):
     store = ours(tmp_path / "s")
     fill(store, 30)
     fill(store, 9, "Gone")
-    store.delete_topic("Gone")
-    store.delete_topic("Orders")
+    store.delete_topics(["Gone"])
+    store.delete_topics(["Orders"])
     fill(store, 12)
     store.close()
     assert check(look, tmp_path / "s")[:2] == (0, [])
@@ -145,7 +145,7 @@ def crashed(tmp_path: Path) -> Path:
     """A store whose last half had not been flushed when its broker went down."""
     store = ours(tmp_path / "s")
     fill(store, 30)
-    store.flush()
+    store.flushing.flush_all()
     fill(store, 30)
     store.abandon()
     return tmp_path / "s"

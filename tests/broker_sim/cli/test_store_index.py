@@ -167,7 +167,7 @@ def test_a_running_brokers_newest_messages_are_found_before_the_index_has_them(l
     store = ours(tmp_path / "s", **SHAPES)
     fill_with_keys(store, 5)
     store.index.seal(everything=True)
-    store.flush()
+    store.flushing.flush_all()
     (written,) = look.rows("index", tmp_path / "s")
     fill_with_keys(store, 40)
     (unchanged,) = look.rows("index", tmp_path / "s")
@@ -231,7 +231,7 @@ def test_our_index_is_clean_while_it_runs_when_killed_and_when_stopped(look, tmp
     fill_with_keys(store, 200)
     look("check", tmp_path / "s")
     assert look.status == 0
-    store.flush()
+    store.flushing.flush_all()
     fill_with_keys(store, 200)
     store.abandon()
     look("check", tmp_path / "s")

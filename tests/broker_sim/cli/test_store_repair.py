@@ -55,8 +55,8 @@ def survivors(store: Path) -> dict[tuple[int, int], bytes]:
     opened = ours(store)
     found = {
         (queue_id, each.queue_offset): each.body
-        for queue_id in opened.queue_ids("Orders")
-        for each in delivered(opened, queue_id, opened.min_offset("Orders", queue_id))
+        for queue_id in opened.reads.queue_ids("Orders")
+        for each in delivered(opened, queue_id, opened.reads.min_offset("Orders", queue_id))
     }
     opened.close()
     return found
@@ -65,8 +65,8 @@ def survivors(store: Path) -> dict[tuple[int, int], bytes]:
 def delivered(opened: MessageStore, queue_id: int, offset: int) -> list[MessageExt]:
     """The messages of a queue from an offset on, by reads that go on where the last one said."""
     found: list[MessageExt] = []
-    while offset < opened.max_offset("Orders", queue_id):
-        result = opened.get("Orders", queue_id, offset, 32)
+    while offset < opened.reads.max_offset("Orders", queue_id):
+        result = opened.reads.get("Orders", queue_id, offset, 32)
         assert result.next_begin_offset > offset
         found += decode_messages(result.records)
         offset = result.next_begin_offset
@@ -244,7 +244,7 @@ def test_records_of_a_deleted_topic_stay_away(look, tmp_path):
     opened = ours(tmp_path / "s")
     fill(opened, 9, "Gone")
     fill(opened)
-    opened.delete_topic("Gone")
+    opened.delete_topics(["Gone"])
     opened.close()
     store = tmp_path / "s"
     rows = messages(look, store)
@@ -260,7 +260,7 @@ def test_records_of_a_deleted_topic_stay_away(look, tmp_path):
 def test_what_is_lost_of_a_topic_before_it_was_deleted_and_made_again_takes_no_offset_of_the_new_one(look, tmp_path):
     opened = ours(tmp_path / "s")
     fill(opened, 30)
-    opened.delete_topic("Orders")
+    opened.delete_topics(["Orders"])
     fill(opened, 30)
     opened.close()
     store = tmp_path / "s"
@@ -315,7 +315,7 @@ def test_stores_of_apaches_broker_are_repaired(look, name, tmp_path):
     ]
     opened = golden.open()
     for (topic, queue_id), (_, high) in golden.queues().items():
-        assert opened.max_offset(topic, queue_id) == high
+        assert opened.reads.max_offset(topic, queue_id) == high
     opened.close()
 
 
@@ -367,7 +367,7 @@ def test_place_holders_only_look_like_messages_to_others(look, store):
     opened = ours(store)
     # A message that only has the tag is delivered: the code in the unit is not enough.
     put_all(opened, [message(b"mine", queue_id=1, properties=f"TAGS\x01{PLACE_HOLDER_TAG}\x02")])
-    assert opened.get("Orders", 1, 20, 1).status is GetMessageStatus.FOUND
+    assert opened.reads.get("Orders", 1, 20, 1).status is GetMessageStatus.FOUND
     assert [each.body for each in delivered(opened, 1, 18)] == [b"message 55 " * 10, b"message 58 " * 10, b"mine"]
     opened.close()
 

@@ -45,7 +45,7 @@ async def test_flush_delay_offset_interval(autojump_clock: MockClock, millis: in
         async with broker_and_client(storage=storage, flush_delay_offset_interval=millis) as (broker, client):
             await client.send(properties="DELAY\x011\x02")
             await trio.sleep(3)
-            assert broker.store.max_offset("T", 0) == 1
+            assert broker.store.reads.max_offset("T", 0) == 1
             assert storage.exists("config/delayOffset.json") == written
 
 
@@ -124,7 +124,7 @@ def test_check_crc_on_recover(checks: bool, left: int) -> None:
     mark_unclean(storage)
     flip(storage, results[-1].physical_offset + 90)  # in the body of the last one
     store = open_store(storage, check_crc_on_recover=checks)
-    assert store.max_offset("Orders", 1) == left
+    assert store.reads.max_offset("Orders", 1) == left
     assert len(bodies(store)) == 5
     store.close()
 

@@ -191,7 +191,7 @@ def test_a_file_of_another_kind_is_said_to_be_one_in_few_words() -> None:
 
 def test_keywords_reach_every_part() -> None:
     config = broker_config(
-        broker_name="b", flush_disk_type="SYNC_FLUSH", listen_port=0, max_message_size=10, memory_size="7"
+        broker_name="b", flush_disk_type="Sync_flush", listen_port=0, max_message_size=10, memory_size="7"
     )
     assert config.store.memory_size == 7
     assert (config.broker_name, config.server.listen_port, config.store.max_message_size) == ("b", 0, 10)

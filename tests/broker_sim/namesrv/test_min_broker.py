@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.remoting.server import serve
@@ -62,7 +62,7 @@ async def group(**settings):
         for broker_id, address in ADDRESSES.items():
             table = {RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: partial(made.listen, broker_id)}
             host, _, port = address.rpartition(":")
-            await nursery.start(partial(serve, network, host, int(port), Dispatcher(table)))
+            await nursery.start(partial(serve, network, host, int(port), RequestDispatcher(table)))
         yield made
         nursery.cancel_scope.cancel()
 

@@ -9,7 +9,7 @@ import pytest
 
 from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig
-from rocketpy_broker_sim.namesrv.route_info import Identity, Registration, RouteInfo
+from rocketpy_broker_sim.namesrv.route_info import BrokerRegistration, Identity, RouteInfo
 
 Steps = Generator[object, None, object]
 
@@ -22,8 +22,8 @@ def registration(
     version: DataVersion | None = None,
     acting_master: bool | None = None,
     filter_servers: Sequence[str] = (),
-) -> Registration:
-    return Registration(
+) -> BrokerRegistration:
+    return BrokerRegistration(
         identity=identity,
         ha_address="",
         zone_name=None,

@@ -7,8 +7,9 @@ import pytest
 from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
 from rocketpy.wire.bodies.route import QueueData
 from rocketpy.wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMappingInfo
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.namesrv import route_query
-from rocketpy_broker_sim.namesrv.route_info import Identity, Registered, Registration, RouteInfo
+from rocketpy_broker_sim.namesrv.route_info import BrokerRegistration, Identity, Registered, RouteInfo
 
 CLUSTER = "c1"
 
@@ -25,7 +26,7 @@ def registration(who, topics=("t1", "t2"), *, version=None, now=0.0, connection=
         topic_config_table=configs, data_version=version or DataVersion(timestamp=1, counter=1)
     )
     values = {"ha_address": f"ha-{who.broker_id}", "zone_name": None, "timeout_ms": None, "filter_servers": ()}
-    return Registration(
+    return BrokerRegistration(
         identity=who, acting_master=acting, topics=wrapper, connection=connection, now=now, **(values | fields)
     )
 
@@ -173,11 +174,11 @@ def test_N6_a_prime_slave_acts_for_its_master_read_only(tables):
 
 def test_N7_write_permission_is_wiped_and_given_back(tables):
     tables.register(registration(identity()))
-    assert tables.set_write_permission("a", allowed=False) == 2
+    assert run_steps(tables.write_permission_steps("a", allowed=False)) == 2
     assert route_query.route_of(tables, "t1").queue_datas[0].perm == 4
-    assert tables.set_write_permission("a", allowed=True) == 2
+    assert run_steps(tables.write_permission_steps("a", allowed=True)) == 2
     assert route_query.route_of(tables, "t1").queue_datas[0].perm == 6
-    assert tables.set_write_permission("nobody", allowed=False) == 0
+    assert run_steps(tables.write_permission_steps("nobody", allowed=False)) == 0
 
 
 def test_N8_a_topic_is_deleted_everywhere_or_in_one_cluster(tables):
@@ -204,11 +205,11 @@ def test_N9_lists_of_topics_brokers_and_clusters(tables):
     unit.topics.topic_config_table["u2"].topic_sys_flag = 2
     tables.register(unit)
     assert route_query.all_topics(tables).topic_list == {"t1", "t2", "u1", "u2"}
-    assert route_query.topics_of_cluster(tables, CLUSTER).topic_list == {"t1", "t2", "u1", "u2"}
-    assert route_query.topics_of_cluster(tables, "x").topic_list == set()
+    assert sorted(route_query.names_of_cluster(tables, CLUSTER)) == ["t1", "t2", "u1", "u2"]
+    assert list(route_query.names_of_cluster(tables, "x")) == []
     assert route_query.system_topics(tables).topic_list == {CLUSTER, "a", "b"}
-    assert route_query.topics_by_flag(tables, have=1).topic_list == {"u1"}
-    assert route_query.topics_by_flag(tables, have=2, lack=1).topic_list == {"u2"}
+    assert list(filter(None, route_query.names_by_flag(tables, have=1))) == ["u1"]
+    assert list(filter(None, route_query.names_by_flag(tables, have=2, lack=1))) == ["u2"]
     info = route_query.cluster_info(tables)
     assert info.cluster_addr_table == {CLUSTER: {"a", "b"}}
     assert info.broker_addr_table["a"].broker_addrs == {0: "10.0.0.0:a"}
@@ -274,11 +275,11 @@ def test_threat_L8_mappings_are_kept_of_a_brokers_own_topics_and_as_long_as_thos
 
     tables.register(holding(identity(), ("t1", "a"), ("t2", "b"), ("unknown", "a")))
     tables.register(holding(identity("b"), ("t1", "b")))
-    assert {topic: set(each) for topic, each in tables.queue_mappings.items()} == {"t1": {"a", "b"}}
+    assert {topic: set(each) for topic, each in tables.table.mappings.items()} == {"t1": {"a", "b"}}
     tables.unregister([identity()])
-    assert {topic: set(each) for topic, each in tables.queue_mappings.items()} == {"t1": {"b"}}
+    assert {topic: set(each) for topic, each in tables.table.mappings.items()} == {"t1": {"b"}}
     tables.unregister([identity("b")])
-    assert tables.queue_mappings == {}
+    assert tables.table.mappings == {}
 
 
 def test_N6_a_group_without_a_master_is_found_and_keeps_its_permissions_when_old(tables):
@@ -305,7 +306,7 @@ def test_N6_a_returning_master_makes_its_queues_writable_again(tables):
 
 def test_N7_a_changed_registration_restores_the_permission_and_an_unchanged_one_does_not(tables):
     tables.register(registration(identity()))
-    tables.set_write_permission("a", allowed=False)
+    run_steps(tables.write_permission_steps("a", allowed=False))
     tables.register(registration(identity()))
     assert route_query.route_of(tables, "t1").queue_datas[0].perm == 4
     tables.register(registration(identity(), version=DataVersion(timestamp=2, counter=2)))

@@ -15,7 +15,7 @@ from rocketpy.wire.bodies.offsets import MessageQueueForC, ResetOffsetBody, Rese
 from rocketpy.wire.json_body import Body
 from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
-from rocketpy_broker_sim.broker.tables.persist import Entries, pretty_json, pretty_steps
+from rocketpy_broker_sim.broker.tables.persist import Entries, pretty_steps, pretty_text
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
 from rocketpy_broker_sim.broker.tables.topics import TopicTable
 from rocketpy_broker_sim.config import BrokerConfig
@@ -55,10 +55,13 @@ def test_a_body_that_fits_no_frame_is_refused_on_the_way(monkeypatch: pytest.Mon
 
 def test_a_file_written_in_steps_is_that_of_one_call() -> None:
     value = {"b": {"x" * n: {"n": n, "none": {}, "list": [n, "é"]} for n in range(100)}, "c": {1: 2, 3: 4}, "d": 'a"b'}
+    expected = '{\n\t"table":{\n\t\t"entry":' + pretty_text(value) + "\n\t}\n}"
     for large in (value["b"], Entries(value["b"].items())):
-        assert run_steps(pretty_steps({**value, "b": large})) == pretty_json(value)
-    assert run_steps(pretty_steps({"a": Entries([])})) == pretty_json({"a": {}})
-    assert run_steps(pretty_steps({"a": {n: n for n in range(99)}})) == pretty_json({"a": {n: n for n in range(99)}})
+        entry = Entries({**value, "b": large}.items())
+        assert run_steps(pretty_steps({"table": Entries([("entry", entry)])})).decode() == expected
+    assert run_steps(pretty_steps({"a": Entries([])})) == b'{\n\t"a":{}\n}'
+    numbers = ",".join(f"{n}:{n}" for n in range(99))
+    assert run_steps(pretty_steps({"a": {n: n for n in range(99)}})).decode() == '{\n\t"a":{' + numbers + "\n\t}\n}"
 
 
 def longest_share(steps: Generator[None, None, bytes]) -> float:

@@ -10,11 +10,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import BrokerError
-from rocketpy.remoting.dispatch import Dispatcher
+from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.command import RemotingCommand
-from rocketpy_broker_sim.broker.lanes import Lane, Lanes, Route
+from rocketpy_broker_sim.broker.lane import Lane
+from rocketpy_broker_sim.broker.lanes import Lanes, Route
 from rocketpy_broker_sim.serving.slices import (
     MOST_SECONDS,
     MUST_END,
@@ -208,7 +209,7 @@ async def test_work_is_closed_when_its_server_ends(autojump_clock: MockClock) ->
     assert len(worker.notes) < 1000
 
 
-# --- on a connection of a Dispatcher -------------------------------------------------------------------
+# --- on a connection of a RequestDispatcher -------------------------------------------------------------------
 
 
 async def test_requests_behind_sliced_work_of_their_connection_wait_for_it(autojump_clock: MockClock) -> None:
@@ -218,7 +219,7 @@ async def test_requests_behind_sliced_work_of_their_connection_wait_for_it(autoj
         worker.notes.append("quick")
         return request.answer()
 
-    dispatcher = Dispatcher({LONG: worker.slices.sliced(worker.processor(40)), QUICK: quick})
+    dispatcher = RequestDispatcher({LONG: worker.slices.sliced(worker.processor(40)), QUICK: quick})
     async with connection_pair(MemoryNetwork(), dispatcher) as (client, _), trio.open_nursery() as nursery:
         nursery.start_soon(worker.slices.serve)
         answers: list[int] = []
@@ -245,7 +246,7 @@ async def test_an_error_in_sliced_work_is_its_answer(autojump_clock: MockClock) 
         raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "not like this")
 
     async with (
-        connection_pair(MemoryNetwork(), Dispatcher({LONG: worker.slices.sliced(broken)})) as (client, _),
+        connection_pair(MemoryNetwork(), RequestDispatcher({LONG: worker.slices.sliced(broken)})) as (client, _),
         trio.open_nursery() as nursery,
     ):
         nursery.start_soon(worker.slices.serve)

@@ -49,8 +49,8 @@ def tagged(number: int, **fields):
 
 def by_tag(store, tag: str) -> list[bytes]:
     offset, found = 0, []
-    while offset < store.max_offset("Orders", 0):
-        result = store.get("Orders", 0, offset, 32, match={tags_code(tag)}.__contains__)
+    while offset < store.reads.max_offset("Orders", 0):
+        result = store.reads.get("Orders", 0, offset, 32, match={tags_code(tag)}.__contains__)
         found += [each.body for each in decode_messages(result.records)]
         offset = result.next_begin_offset
     return found

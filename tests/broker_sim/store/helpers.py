@@ -28,10 +28,21 @@ def small_config(**settings) -> MessageStoreConfig:
 
 
 def open_store(storage: MemoryStorage | None = None, *, on_arrival=None, **settings) -> MessageStore:
-    extra = {} if on_arrival is None else {"on_arrival": on_arrival}
-    store = MessageStore(MemoryStorage() if storage is None else storage, small_config(**settings), **extra)
+    """A loaded store; `on_arrival` is called with whatever its `reput` returns."""
+    store = ToldStore(MemoryStorage() if storage is None else storage, small_config(**settings))
+    store.on_arrival = on_arrival
     store.load()
     return store
+
+
+class ToldStore(MessageStore):
+    on_arrival = None
+
+    def reput(self):
+        arrived = super().reput()
+        for arrival in arrived if self.on_arrival is not None else ():
+            self.on_arrival(arrival)
+        return arrived
 
 
 def message(body: bytes = b"body", *, topic: str = "Orders", queue_id: int = 0, **fields) -> IncomingMessage:
@@ -52,9 +63,9 @@ def put_all(store: MessageStore, messages: list[IncomingMessage]) -> list[PutMes
 def read_queue(store: MessageStore, topic: str = "Orders", queue_id: int = 0) -> list[MessageExt]:
     """Every message of a queue, by reads that go on where the last one said."""
     found: list[MessageExt] = []
-    offset = store.min_offset(topic, queue_id)
-    while offset < store.max_offset(topic, queue_id):
-        result = store.get(topic, queue_id, offset, 32)
+    offset = store.reads.min_offset(topic, queue_id)
+    while offset < store.reads.max_offset(topic, queue_id):
+        result = store.reads.get(topic, queue_id, offset, 32)
         messages = decode_messages(result.records)
         assert result.status is GetMessageStatus.FOUND
         assert [each.queue_offset for each in messages] == list(range(offset, result.next_begin_offset))

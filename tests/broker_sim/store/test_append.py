@@ -67,7 +67,7 @@ def test_B3_tags_of_the_items_are_found_by_a_filter():
     store.put_batch(message(b"", batch=items))
     store.commit_pending()
     store.reput()
-    result = store.get("Orders", 0, 0, 32, match={ord("A")}.__contains__)
+    result = store.reads.get("Orders", 0, 0, 32, match={ord("A")}.__contains__)
     assert [each.queue_offset for each in decode_messages(result.records)] == [0, 2]
 
 
@@ -76,10 +76,10 @@ def test_B3_a_batch_that_does_not_fit_goes_to_the_next_file_as_a_whole():
     first = put_all(store, [message(b"x" * 3000)])[0]
     result = store.put_batch(batch(b"a" * 300, b"b" * 300, b"c" * 300))
     assert next(iter(result.offsets)) == result.physical_offset == 4096
-    assert store.read(first.size, 8) is None
+    assert store.reads.read(first.size, 8) is None
     store.commit_pending()
     store.reput()
-    filler = store.read(first.size, 8)
+    filler = store.reads.read(first.size, 8)
     assert filler == (4096 - first.size).to_bytes(4, "big") + bytes.fromhex("cbd43194")
     assert [body[:1] for body in bodies(store)] == [b"x", b"a", b"b", b"c"]
 
@@ -114,7 +114,7 @@ def test_B3_ST9_size_limits_of_a_batch():
     assert store.put_batch(batch()).status is ILLEGAL
     store.commit_pending()
     store.reput()
-    assert store.max_offset("Orders", 0) == 2
+    assert store.reads.max_offset("Orders", 0) == 2
 
 
 # --- single messages
@@ -143,8 +143,8 @@ def test_ST9_K4_what_a_put_takes(fields, status):
     store = open_store(**LIMIT)
     assert store.put(message(**{"body": b"b", **fields})).status is status
     following = put_all(store, [message(b"next", topic="Next")])[0]
-    assert decode_record(store.read(following.physical_offset)).body == b"next"
-    assert store.max_offset("Next", 0) == 1
+    assert decode_record(store.reads.read(following.physical_offset)).body == b"next"
+    assert store.reads.max_offset("Next", 0) == 1
 
 
 def test_long_retry_topics_need_the_second_version_of_records():
@@ -204,7 +204,7 @@ def test_scheduled_messages_carry_their_time():
         ],
     )
     codes = []
-    store.get("SCHEDULE_TOPIC_XXXX", 0, 0, 32, match=lambda code: codes.append(code) is None)
+    store.reads.get("SCHEDULE_TOPIC_XXXX", 0, 0, 32, match=lambda code: codes.append(code) is None)
     now = results[0].store_timestamp
     delays = [code - result.store_timestamp for code, result in zip(codes, results, strict=True)]
     assert delays[:4] == [1000, 10_000, 7_200_000, 7_200_000]
@@ -229,7 +229,7 @@ def test_a_forged_checksum_is_not_taken_for_ours():
 def test_a_batch_has_no_part_in_a_transaction(flag):
     store = open_store()
     assert store.put_batch(batch(b"a", b"b", sys_flag=flag)).status is ILLEGAL
-    assert store.max_offset("T", 0) == 0
+    assert store.reads.max_offset("T", 0) == 0
 
 
 def test_a_batch_that_cannot_be_encoded_leaves_nothing_behind():

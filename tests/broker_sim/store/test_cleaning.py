@@ -139,7 +139,7 @@ def test_a_file_whose_folder_was_not_flushed_is_gone_and_the_next_one_waits_for_
     storage = MemoryStorage()
     store = open_store(storage)
     put_all(store, [message(b"x" * 900) for _ in range(20)])
-    store.flush()
+    store.flushing.flush_all()
     retention = store.retention
     first = retention.take_log_file()
     with storage.failing("sync_dir", code=errno.EIO, under="commitlog"), pytest.raises(StoreError):

@@ -84,11 +84,11 @@ def test_threat_L10_recovery_finds_everything_whatever_the_clock_says(then, flus
         with wall_clock(lambda now=now: now):
             put_some(store, 1, number)
             if number == flushed:
-                store.flush()
+                store.flushing.flush_all()
     with wall_clock(lambda: max(0, 2 * then - NOW)):
         again = open_store(storage.clone())
         assert sorted(map(len, (bodies(again, queue_id=0), bodies(again, queue_id=1)))) == [6, 6]
-        assert again.max_offset("Orders", 0) == again.max_offset("Orders", 1) == 6
+        assert again.reads.max_offset("Orders", 0) == again.reads.max_offset("Orders", 1) == 6
         put_some(again, 2, 12)
         assert times_of(again) == sorted(times_of(again))
 

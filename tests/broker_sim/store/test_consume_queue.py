@@ -24,7 +24,7 @@ def fill(store: MessageStore, count: int, *, topic: str = "Orders", queue_id: in
 
 def clean(store: MessageStore, files: int | None = None) -> None:
     """Delete the oldest files of the log, all but the last one at most, and what only led there."""
-    store.flush()
+    store.flushing.flush_all()
     while files is None or files > 0:
         file = store.retention.take_log_file()
         if file is None:
@@ -72,7 +72,7 @@ def test_ST10_building_it_anew_twice_gives_the_same(log_start: int) -> None:
             fill(store, 17, topic=topic, queue_id=queue_id)
     clean(store, log_start)
     places = [(topic, queue_id) for topic in ("Orders", "Bills") for queue_id in range(2)]
-    ends = {place: (store.min_offset(*place), store.max_offset(*place)) for place in places}
+    ends = {place: (store.reads.min_offset(*place), store.reads.max_offset(*place)) for place in places}
     store.close()
     original = queue_files(storage)
     rebuilt = []
@@ -84,7 +84,7 @@ def test_ST10_building_it_anew_twice_gives_the_same(log_start: int) -> None:
     if log_start == 0:
         assert rebuilt[0] == original
     again = open_store(storage)
-    known = {place: (again.min_offset(*place), again.max_offset(*place)) for place in places}
+    known = {place: (again.reads.min_offset(*place), again.reads.max_offset(*place)) for place in places}
     # A queue without any record cannot be told from one that never was.
     assert known == {key: (low, high) if low < high else (0, 0) for key, (low, high) in ends.items()}
 
@@ -94,7 +94,7 @@ def test_ST10_a_queue_that_begins_later_is_filled_up() -> None:
     store = open_store(storage)
     fill(store, 17)
     clean(store, 2)
-    low = store.min_offset("Orders", 0)
+    low = store.reads.min_offset("Orders", 0)
     assert 10 <= low < 17
     store.close()
     delete_queues(storage)
@@ -102,7 +102,7 @@ def test_ST10_a_queue_that_begins_later_is_filled_up() -> None:
     (path, content), *rest = queue_files(storage).items()
     assert (int(path[-20:]), rest) == (QUEUE_FILE, [])
     assert [unit == (0, FILLER_SIZE, 0) for unit in UNIT.iter_unpack(content)][: low - 10] == [True] * (low - 10)
-    assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (low, 17)
+    assert (again.reads.min_offset("Orders", 0), again.reads.max_offset("Orders", 0)) == (low, 17)
     assert bodies(again)[0][:4] == b"%04d" % low
 
 
@@ -112,14 +112,14 @@ def test_ST10_what_stands_behind_the_units_that_fill_it_up_is_built_anew_after_a
     store = open_store(storage)
     fill(store, 17)
     clean(store)
-    low = store.min_offset("Orders", 0)
+    low = store.reads.min_offset("Orders", 0)
     store.close()
     delete_queues(storage)
     open_store(storage)
     killed = storage.clone()
     killed.open("checkpoint").truncate(40)  # times alone, as Apache's broker writes them
     again = open_store(killed)
-    assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (low, 17)
+    assert (again.reads.min_offset("Orders", 0), again.reads.max_offset("Orders", 0)) == (low, 17)
     assert [each.queue_offset for each in read_queue(again)] == list(range(low, 17))
 
 
@@ -127,7 +127,7 @@ def test_ST10_a_topic_that_was_made_again_begins_at_zero_though_what_is_left_of_
     storage = MemoryStorage()
     store = open_store(storage)
     fill(store, 17)
-    store.delete_topic("Orders")
+    store.delete_topics(["Orders"])
     fill(store, 5)
     clean(store, 1)
     store.close()
@@ -136,7 +136,7 @@ def test_ST10_a_topic_that_was_made_again_begins_at_zero_though_what_is_left_of_
         if storage.exists(path):
             storage.unlink(path)
     again = open_store(storage)
-    assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (0, 5)
+    assert (again.reads.min_offset("Orders", 0), again.reads.max_offset("Orders", 0)) == (0, 5)
     assert [each.queue_offset for each in read_queue(again)] == list(range(5))
 
 
@@ -147,19 +147,19 @@ def test_ST10_the_first_offset_is_corrected_after_a_cleaning(files: int | None) 
     fill(store, 30)
     positions = {n: store._queues.find(("Orders", 0)).unit(n)[0] for n in range(30)}
     clean(store, files)
-    start = store.log_start
-    low = store.min_offset("Orders", 0)
+    start = store.reads.log_start
+    low = store.reads.min_offset("Orders", 0)
     assert start == (files or 3) * LOG_FILE or files is None
     assert low == min(n for n, position in positions.items() if position >= start)
     assert [each.queue_offset for each in read_queue(store)] == list(range(low, 30))
-    assert store.get("Orders", 0, low - 1, 1).status is GetMessageStatus.OFFSET_TOO_SMALL
-    assert store.get("Orders", 0, low, 1).status is GetMessageStatus.FOUND
-    assert store.earliest_store_time("Orders", 0) > 0
+    assert store.reads.get("Orders", 0, low - 1, 1).status is GetMessageStatus.OFFSET_TOO_SMALL
+    assert store.reads.get("Orders", 0, low, 1).status is GetMessageStatus.FOUND
+    assert store.reads.earliest_store_time("Orders", 0) > 0
     for stopped in (storage.clone(), storage):
         if stopped is storage:
             store.close()
         again = open_store(stopped)
-        assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (low, 30)
+        assert (again.reads.min_offset("Orders", 0), again.reads.max_offset("Orders", 0)) == (low, 30)
         assert [each.queue_offset for each in read_queue(again)] == list(range(low, 30))
         again.close()
 
@@ -170,13 +170,13 @@ def test_ST10_a_queue_without_records_keeps_its_end() -> None:
     fill(store, 13, topic="Old")
     fill(store, 30)
     clean(store)
-    assert (store.min_offset("Old", 0), store.max_offset("Old", 0)) == (13, 13)
-    assert store.get("Old", 0, 13, 1).status is GetMessageStatus.OFFSET_OVERFLOW_ONE
-    assert store.get("Old", 0, 5, 1).status is GetMessageStatus.OFFSET_TOO_SMALL
+    assert (store.reads.min_offset("Old", 0), store.reads.max_offset("Old", 0)) == (13, 13)
+    assert store.reads.get("Old", 0, 13, 1).status is GetMessageStatus.OFFSET_OVERFLOW_ONE
+    assert store.reads.get("Old", 0, 5, 1).status is GetMessageStatus.OFFSET_TOO_SMALL
     assert storage.list("consumequeue/Old/0") == [f"{QUEUE_FILE:020d}"]
     store.close()
     again = open_store(storage)
-    assert (again.min_offset("Old", 0), again.max_offset("Old", 0)) == (13, 13)
+    assert (again.reads.min_offset("Old", 0), again.reads.max_offset("Old", 0)) == (13, 13)
     (result,) = put_all(again, [message(topic="Old")])
     assert result.queue_offset == 13
     assert bodies(again, "Old") == [b"body"]
@@ -187,7 +187,7 @@ def test_ST10_units_below_the_start_of_the_log_hide_nothing() -> None:
     storage = MemoryStorage()
     store = open_store(storage)
     fill(store, 30)
-    store.flush()
+    store.flushing.flush_all()
     for _ in range(3):
         file = store.retention.take_log_file()
         assert file is not None
@@ -195,11 +195,11 @@ def test_ST10_units_below_the_start_of_the_log_hide_nothing() -> None:
     killed = storage.clone()
     assert len(killed.list("consumequeue/Orders/0")) == 3
     again = open_store(killed)
-    low = again.min_offset("Orders", 0)
+    low = again.reads.min_offset("Orders", 0)
     assert low > 0
     assert [each.queue_offset for each in read_queue(again)] == list(range(low, 30))
     fill(again, 5)
-    assert again.max_offset("Orders", 0) == 35
+    assert again.reads.max_offset("Orders", 0) == 35
     clean(again)
     assert len(killed.list("consumequeue/Orders/0")) == 1
 
@@ -211,7 +211,7 @@ def test_ST10_a_queue_that_begins_later_knows_its_end_when_all_its_units_are_cut
     store = open_store(storage)
     fill(store, 26)
     clean(store)
-    low = store.min_offset("Orders", 0)
+    low = store.reads.min_offset("Orders", 0)
     assert low >= 20
     assert storage.list("consumequeue/Orders/0") == [f"{2 * QUEUE_FILE:020d}"]
     queue = store._queues.find(("Orders", 0))
@@ -222,7 +222,7 @@ def test_ST10_a_queue_that_begins_later_knows_its_end_when_all_its_units_are_cut
     if emptied:
         killed.unlink(f"consumequeue/Orders/0/{2 * QUEUE_FILE:020d}")
     again = open_store(killed)
-    assert again.max_offset("Orders", 0) == 26
+    assert again.reads.max_offset("Orders", 0) == 26
     assert [each.queue_offset for each in read_queue(again)] == list(range(low, 26))
 
 
@@ -232,13 +232,13 @@ def test_ST10_a_queue_without_records_keeps_its_end_when_others_are_built_anew()
     fill(store, 13, topic="Old")
     fill(store, 30)
     clean(store)
-    store.flush()
+    store.flushing.flush_all()
     killed = storage.clone()
     for name in killed.list("consumequeue/Orders/0"):
         killed.unlink(f"consumequeue/Orders/0/{name}")
     again = open_store(killed)
-    assert again.max_offset("Orders", 0) == 30
-    assert (again.min_offset("Old", 0), again.max_offset("Old", 0)) == (13, 13)
+    assert again.reads.max_offset("Orders", 0) == 30
+    assert (again.reads.min_offset("Old", 0), again.reads.max_offset("Old", 0)) == (13, 13)
 
 
 def test_an_empty_file_that_a_crash_left_stands_in_nobodys_way() -> None:
@@ -251,9 +251,9 @@ def test_an_empty_file_that_a_crash_left_stands_in_nobodys_way() -> None:
         storage.unlink(f"consumequeue/Orders/0/{name}")
     storage.open(f"consumequeue/Orders/0/{3 * QUEUE_FILE:020d}", create=True)
     again = open_store(storage)
-    assert (again.min_offset("Orders", 0), again.max_offset("Orders", 0)) == (0, 12)
+    assert (again.reads.min_offset("Orders", 0), again.reads.max_offset("Orders", 0)) == (0, 12)
     again.close()
     again = open_store(storage)
     assert len(bodies(again)) == 12
-    again.delete_topic("Orders")
+    again.delete_topics(["Orders"])
     assert storage.list("consumequeue") == []

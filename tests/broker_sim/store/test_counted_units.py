@@ -17,7 +17,7 @@ def fill(store: MessageStore, topic: str, count: int) -> None:
 
 def clean(store: MessageStore) -> None:
     """Take out all that may go."""
-    store.flush()
+    store.flushing.flush_all()
     while (file := store.retention.take_log_file()) is not None:
         store.retention.remove(file)
     for queue in store.retention.queues():
@@ -32,7 +32,7 @@ def one_without_messages(storage) -> MessageStore:
     fill(store, "Old", 30)
     fill(store, "Orders", 200)
     clean(store)
-    assert store.min_offset("Old", 0) == store.max_offset("Old", 0) == 30
+    assert store.reads.min_offset("Old", 0) == store.reads.max_offset("Old", 0) == 30
     return store
 
 
@@ -46,7 +46,7 @@ def nothing_lost(caplog: pytest.LogCaptureFixture):
 def test_queues_whose_messages_have_expired_are_no_loss(tmp_path):
     one_without_messages(RealStorage(tmp_path)).close()
     again = open_store(RealStorage(tmp_path))
-    assert again.max_offset("Old", 0) == 30
+    assert again.reads.max_offset("Old", 0) == 30
     again.close()
 
 
@@ -54,8 +54,8 @@ def test_queues_whose_messages_have_expired_are_no_loss(tmp_path):
 def test_queues_whose_messages_have_expired_are_no_loss_after_a_crash():
     storage = MemoryStorage()
     store = one_without_messages(storage)
-    store.flush()
-    assert open_store(storage.clone()).max_offset("Old", 0) == 30
+    store.flushing.flush_all()
+    assert open_store(storage.clone()).reads.max_offset("Old", 0) == 30
 
 
 @pytest.mark.usefixtures("nothing_lost")
@@ -64,14 +64,14 @@ def test_deleting_what_has_no_messages_leaves_no_doubt(flushed: bool):
     storage = MemoryStorage()
     store = one_without_messages(storage)
     if flushed:
-        store.flush()
-    store.delete_topic("Old")
+        store.flushing.flush_all()
+    store.delete_topics(["Old"])
     for each in (store, open_store(storage.clone())):
-        assert each.topics() == {"Orders"}
-    assert store._flush.checkpoint.units == 200
+        assert each.reads.topics() == {"Orders"}
+    assert store.flushing.checkpoint.units == 200
     put_all(store, [message(b"more")])
-    store.flush()
-    assert store._flush.checkpoint.units == 201
+    store.flushing.flush_all()
+    assert store.flushing.checkpoint.units == 201
     open_store(storage.clone())
 
 
@@ -81,16 +81,16 @@ def test_a_flush_in_the_midst_of_a_dispatch_counts_nothing_too_early():
     storage = MemoryStorage()
     store = open_store(storage)
     fill(store, "Orders", 20)
-    store.flush()
+    store.flushing.flush_all()
     killed = []
 
     def thread(requests):
-        store.flush()
+        store.flushing.flush_all()
         killed.append(storage.clone())
 
     store._dispatcher.readers.append(thread)
     fill(store, "Orders", 20)
-    assert store._flush.checkpoint.units == 20
+    assert store.flushing.checkpoint.units == 20
     again = open_store(killed[0])
     assert len(bodies(again)) == 40
 
@@ -101,20 +101,20 @@ def test_a_flush_that_began_before_a_topic_was_deleted_does_not_count_it(monkeyp
     store = open_store(storage)
     fill(store, "Gone", 20)
     fill(store, "Orders", 20)
-    store.flush()
+    store.flushing.flush_all()
     fill(store, "Orders", 1)
     real = store._queues.flush
 
     def flush_while_the_loop_deletes(least_pages: int) -> None:
-        store.delete_topic("Gone")
+        store.delete_topics(["Gone"])
         real(least_pages)
 
     monkeypatch.setattr(store._queues, "flush", flush_while_the_loop_deletes)
-    store.flush()
+    store.flushing.flush_all()
     assert flushing.read_checkpoint(storage).units is None
     again = open_store(storage.clone())
-    assert again.topics() == {"Orders"}
+    assert again.reads.topics() == {"Orders"}
     monkeypatch.undo()
     fill(store, "Orders", 1)
-    store.flush()
+    store.flushing.flush_all()
     assert flushing.read_checkpoint(storage).units == 22

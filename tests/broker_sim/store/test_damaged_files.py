@@ -96,9 +96,9 @@ def test_threat_M12_damaged_units_are_never_followed(at):
     file = storage.open(QUEUE)
     file.pwrite(bytes([file.pread(1, 60 + at)[0] ^ 0x41]), 60 + at)
     store = open_store(storage, **CRC)
-    assert store.get("Orders", 0, 0, 32).next_begin_offset == 3, "what stands before it can still be read"
+    assert store.reads.get("Orders", 0, 0, 32).next_begin_offset == 3, "what stands before it can still be read"
     with pytest.raises(StoreCorruptError, match="Orders queue 0 cannot be read from offset 3 on"):
-        store.get("Orders", 0, 3, 32)
+        store.reads.get("Orders", 0, 3, 32)
     assert bodies(store, queue_id=1) == [b"m%03d" % n for n in range(1, 60, 2)]
 
 
@@ -111,7 +111,7 @@ def test_threat_M12_a_unit_that_leads_behind_the_log_is_told_with_the_position_t
     storage.open(QUEUE).pwrite(struct.pack(">q", position), 60)
     store = open_store(storage, **CRC)
     with pytest.raises(StoreCorruptError, match=f"from offset 3 on: .* at position {position}, or the queue") as caught:
-        store.get("Orders", 0, 3, count)
+        store.reads.get("Orders", 0, 3, count)
     assert (caught.value.path, caught.value.offset) == ("commitlog", position)
 
 
@@ -125,11 +125,11 @@ def test_threat_M12_rot_in_files_that_no_start_reads_is_told_when_it_is_met(at):
     file.pwrite(bytes([file.pread(1, position)[0] ^ 0x01]), position)
     storage.open("abort", create=True)  # then only the last file is read
     store = open_store(storage, **CRC)
-    assert store.get("Orders", 0, 0, 32).count == 2
+    assert store.reads.get("Orders", 0, 0, 32).count == 2
     with pytest.raises(StoreCorruptError) as caught:
-        store.get("Orders", 0, 2, 32)
+        store.reads.get("Orders", 0, 2, 32)
     assert (caught.value.path, caught.value.offset) == (LOG, victim.physical_offset)
-    assert store.get("Orders", 0, 3, 32).count == 7, "what stands behind it can be read"
+    assert store.reads.get("Orders", 0, 3, 32).count == 7, "what stands behind it can be read"
     put_all(store, [message(b"new", queue_id=1)])
     assert bodies(store, queue_id=1)[-1] == b"new"
 
@@ -147,12 +147,12 @@ def test_threat_M12_rot_is_told_to_who_asks_by_position_or_by_key(at, caplog):
     storage.open("abort", create=True)  # then only the last file is read
     store = open_store(storage, **CRC)
     with pytest.raises(StoreCorruptError) as caught:
-        store.read(victim.physical_offset)
+        store.reads.read(victim.physical_offset)
     assert (caught.value.path, caught.value.offset) == (LOG, victim.physical_offset)
     with pytest.raises(StoreCorruptError):
-        store.query("Orders", "k4", 32, *FOREVER)
-    assert store.query("Orders", "k5", 32, *FOREVER).records == [store.read(other.physical_offset)]
-    assert len(store.query("Orders", "shared", 32, *FOREVER).records) == 9
+        store.keys.query("Orders", "k4", 32, *FOREVER)
+    assert store.keys.query("Orders", "k5", 32, *FOREVER).records == [store.reads.read(other.physical_offset)]
+    assert len(store.keys.query("Orders", "shared", 32, *FOREVER).records) == 9
     assert f"damaged at position {victim.physical_offset}" in caplog.text
 
 
@@ -231,8 +231,8 @@ def test_ST17_every_byte_of_a_record_is_under_its_checksum(batch):
     else:
         result = put_all(store, [message(b"body", properties="KEYS\x01k\x02"), message(b"next")])[0]
         first, size = result.physical_offset, result.size
-    assert store.read(first, size).count(b"__CRC32#") == 1
-    store.flush()
+    assert store.reads.read(first, size).count(b"__CRC32#") == 1
+    store.flushing.flush_all()
     for at in range(size):
         copy = storage.clone()
         file = copy.open(LOG)

@@ -24,9 +24,9 @@ def deleted(storage: MemoryStorage, *, flushed: bool = True) -> MessageStore:
     fill(store, "Kept")
     fill(store, "Gone")
     if flushed:
-        store.flush()
+        store.flushing.flush_all()
     fill(store, "Kept")
-    store.delete_topic("Gone")
+    store.delete_topics(["Gone"])
     fill(store, "Kept")
     return store
 
@@ -42,9 +42,9 @@ def test_ST20_after_a_crash(flushed: bool) -> None:
     storage = MemoryStorage()
     deleted(storage, flushed=flushed)
     again = open_store(storage.clone())
-    assert again.topics() == {"Kept"}
-    assert again.max_offset("Kept", 0) == 30
-    assert again.max_offset("Gone", 0) == 0
+    assert again.reads.topics() == {"Kept"}
+    assert again.reads.max_offset("Kept", 0) == 30
+    assert again.reads.max_offset("Gone", 0) == 0
 
 
 @pytest.mark.parametrize("unclean", [True, False])
@@ -59,8 +59,8 @@ def test_ST20_when_all_queues_are_built_anew(unclean: bool) -> None:
         for name in storage.list(f"consumequeue/Kept/{queue}"):
             storage.unlink(f"consumequeue/Kept/{queue}/{name}")
     again = open_store(storage)
-    assert again.topics() == {"Kept"}
-    assert again.max_offset("Kept", 0) == 30
+    assert again.reads.topics() == {"Kept"}
+    assert again.reads.max_offset("Kept", 0) == 30
 
 
 def test_ST20_when_a_power_loss_brings_the_files_back() -> None:
@@ -68,16 +68,16 @@ def test_ST20_when_a_power_loss_brings_the_files_back() -> None:
     store = open_store(storage)
     fill(store, "Gone")
     fill(store, "Kept")
-    store.flush()
+    store.flushing.flush_all()
     before = storage.clone()
-    store.delete_topic("Gone")
+    store.delete_topics(["Gone"])
     killed = storage.clone()
     for queue in range(2):
         for name in before.list(f"consumequeue/Gone/{queue}"):
             path = f"consumequeue/Gone/{queue}/{name}"
             killed.open(path, create=True).pwrite(before.read_bytes(path), 0)
     again = open_store(killed)
-    assert again.topics() == {"Kept"}
+    assert again.reads.topics() == {"Kept"}
     assert killed.list("consumequeue") == ["Kept"]
 
 
@@ -93,9 +93,9 @@ def test_ST20_one_that_is_made_anew_lives(unclean: bool) -> None:
     again = open_store(storage)
     assert bodies(again, "Gone", 0) == [b"new%04d" % n for n in range(0, 7, 2)]
     assert bodies(again, "Gone", 1) == [b"new%04d" % n for n in range(1, 7, 2)]
-    again.delete_topic("Gone")
+    again.delete_topics(["Gone"])
     final = open_store(storage.clone())
-    assert final.topics() == {"Kept"}
+    assert final.reads.topics() == {"Kept"}
 
 
 def test_ST20_what_follows_a_torn_tail_is_not_meant() -> None:
@@ -103,9 +103,9 @@ def test_ST20_what_follows_a_torn_tail_is_not_meant() -> None:
     storage = MemoryStorage()
     store = open_store(storage)
     (first,) = put_all(store, [message(topic="Kept")])
-    store.flush()
+    store.flushing.flush_all()
     fill(store, "Gone", 3)
-    store.delete_topic("Gone")
+    store.delete_topics(["Gone"])
     torn = storage.clone()
     torn.open(f"commitlog/{0:020d}").pwrite(bytes(2000), first.physical_offset + first.size)
     again = open_store(torn)
@@ -125,7 +125,7 @@ def test_ST20_a_store_that_begins_anew_is_not_meant() -> None:
     assert noted(storage) == {}
     fill(store, "Gone", 4)
     again = open_store(storage.clone())
-    assert again.max_offset("Gone", 0) == 2
+    assert again.reads.max_offset("Gone", 0) == 2
 
 
 def test_ST20_what_the_log_forgets_is_forgotten() -> None:
@@ -133,7 +133,7 @@ def test_ST20_what_the_log_forgets_is_forgotten() -> None:
     store = deleted(storage)
     assert set(noted(storage)) == {"Gone"}
     fill(store, "Kept", 60)
-    store.flush()
+    store.flushing.flush_all()
     while (file := store.retention.take_log_file()) is not None:
         store.retention.remove(file)
     store.close()
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_read_loses_nothing(content: bytes) -> None:
     deleted(storage).close()
     storage.write_bytes_atomic(PATH, content)
     again = open_store(storage)
-    assert again.max_offset("Kept", 0) == 30
+    assert again.reads.max_offset("Kept", 0) == 30
 
 
 def test_a_disk_that_refuses_leaves_the_topic_alone() -> None:
@@ -158,11 +158,11 @@ def test_a_disk_that_refuses_leaves_the_topic_alone() -> None:
         storage.failing("pwrite", code=errno.ENOSPC, under="config"),
         pytest.raises(StoreError, match="deleting topics"),
     ):
-        store.delete_topic("Orders")
-    assert store.max_offset("Orders", 0) == 10
+        store.delete_topics(["Orders"])
+    assert store.reads.max_offset("Orders", 0) == 10
     fill(store, "Orders")
     again = open_store(storage.clone())
-    assert again.max_offset("Orders", 0) == 20
+    assert again.reads.max_offset("Orders", 0) == 20
 
 
 def test_10_000_deletions_are_written_in_lines_and_the_table_grows_no_faster_than_they_come() -> None:

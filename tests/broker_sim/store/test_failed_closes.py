@@ -82,14 +82,14 @@ def test_a_queue_whose_units_were_lost_by_its_close_ends_the_writing(tmp_path, m
     monkeypatch.setattr(table, "MANY", many)
     store = open_store(RealStorage(tmp_path))
     put_all(store, [message(b"before")])
-    store.flush()
+    store.flushing.flush_all()
     put_all(store, [message(b"after")])
     closing.code = errno.EIO
     for queue in store._queues:
         queue.close()
     closing.code = 0
     with pytest.raises(StoreError, match=r"flushing the consume queues .* until the broker is restarted"):
-        store.flush()
+        store.flushing.flush_all()
     assert not store.is_writable
     store.abandon()
     again = open_store(RealStorage(tmp_path))
@@ -101,10 +101,10 @@ def test_no_descriptor_is_closed_twice_though_the_first_time_failed(tmp_path, cl
     """By then it may be another file's."""
     store = open_store(RealStorage(tmp_path))
     put_all(store, [message(b"m", properties="KEYS\x01k\x02")])
-    store.prepare_flush(everything=True)
-    store.flush()
+    store.flushing.prepare(everything=True)
+    store.flushing.flush_all()
     put_all(store, [message(b"m", properties="KEYS\x01k\x02")])
-    assert store.query("Orders", "k", 9, 0, 1 << 60).records
+    assert store.keys.query("Orders", "k", 9, 0, 1 << 60).records
     assert any(file._file is not None for file in store.index.files)
     closing.code = errno.EIO
     store.index.close()

@@ -31,7 +31,7 @@ def test_threat_L9_a_full_disk_refuses_the_chunk_and_nothing_else():
         store.commit_pending()
     store.reput()
     assert bodies(store) == [b"before0", b"before1", b"before2"]
-    assert store.max_offset("Orders", 1) == 0
+    assert store.reads.max_offset("Orders", 1) == 0
     result = put_all(store, [message(b"after")])[0]
     assert result.queue_offset == 3
     again = open_store(storage.clone())
@@ -117,11 +117,11 @@ def test_threat_L9_after_a_failed_flush_nothing_is_taken_until_the_store_is_open
     store = open_store(storage)
     put_all(store, [message(b"kept")])
     with storage.failing("fdatasync", code=errno.EIO), pytest.raises(StoreError, match="until the broker is restarted"):
-        store.flush_commit_log()
+        store.flushing.commit_log.flush()
     assert not store.is_writable
     assert store.put(message()).status is store.put_batch(message()).status is REFUSED
     with pytest.raises(StoreError, match="flushing the commit log"):
-        store.flush()  # the disk works again, but what it has is unknown
+        store.flushing.flush_all()  # the disk works again, but what it has is unknown
     assert bodies(store) == [b"kept"]
     store.close()
     assert storage.exists("abort")
@@ -136,12 +136,12 @@ def test_threat_L9_a_flush_that_failed_is_not_made_good_by_the_next_one():
     store = open_store(storage)
     put_all(store, [message(b"kept")])
     with storage.failing("fdatasync", code=errno.EIO), pytest.raises(StoreError):
-        store.flush_commit_log()
+        store.flushing.commit_log.flush()
     flushes: list[str] = []
     storage.fault = lambda operation, path, size: flushes.append(path) if operation == "fdatasync" else None
     for _ in range(2):
         with pytest.raises(StoreError, match="until the broker is restarted"):
-            store.flush_commit_log()
+            store.flushing.commit_log.flush()
     assert flushes == []
     assert store.flushed_position == 0 < store.written_position
 
@@ -152,7 +152,7 @@ def test_threat_L9_a_failed_flush_of_the_queues_counts_too(operation):
     store = open_store(storage)
     put_all(store, [message()])
     with storage.failing(operation, code=errno.EIO, under="consumequeue"), pytest.raises(StoreError):
-        store.flush()
+        store.flushing.flush_all()
     assert store.put(message()).status is REFUSED
 
 
@@ -263,7 +263,7 @@ except StoreError as error:
 store.put(IncomingMessage("T", 0, b"small"))
 store.commit_pending()
 store.reput()
-print(store.max_offset("T", 0), store.get("T", 0, 0, 32).records.count(b"small"))
+print(store.reads.max_offset("T", 0), store.reads.get("T", 0, 0, 32).records.count(b"small"))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
@@ -279,7 +279,7 @@ def test_written_and_flushed_positions():
     results = put_all(store, [message(b"x" * 900) for _ in range(10)])
     assert store.written_position == results[-1].end
     assert store.flushed_position == 0
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     assert store.flushed_position == store.written_position
     store.put(message())
     assert store.written_position == results[-1].end
@@ -289,11 +289,11 @@ def test_with_sync_flush_only_flushed_messages_can_be_seen():
     seen = []
     store = open_store(on_arrival=seen.append, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     put_all(store, [message(b"a"), message(b"b")])
-    assert (store.max_offset("Orders", 0), seen) == (0, [])
-    store.flush_commit_log()
+    assert (store.reads.max_offset("Orders", 0), seen) == (0, [])
+    store.flushing.commit_log.flush()
     put_all(store, [message(b"c")])
     assert bodies(store) == [b"a", b"b"]
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     store.reput()
     assert bodies(store) == [b"a", b"b", b"c"]
     assert [each.max_offset for each in seen] == [2, 3]
@@ -305,7 +305,7 @@ def test_every_new_file_and_its_folder_reach_the_disk():
     store = open_store(storage)
     storage.fault = lambda operation, path, size: synced.append((operation, path)) if "sync" in operation else None
     put_all(store, [message(b"x" * 1500) for _ in range(5)])
-    store.flush()
+    store.flushing.flush_all()
     files = [f"commitlog/{name}" for name in storage.list("commitlog")]
     assert len(files) == 3
     assert {("fdatasync", path) for path in files} < set(synced)
@@ -313,7 +313,7 @@ def test_every_new_file_and_its_folder_reach_the_disk():
     assert {("sync_dir", path) for path in folders} < set(synced)
     assert synced.index(("sync_dir", "commitlog")) < synced.index(("fdatasync", "checkpoint"))
     synced.clear()
-    store.flush()
+    store.flushing.flush_all()
     assert synced == []
 
 
@@ -325,7 +325,7 @@ def test_a_thread_may_flush_while_the_loop_puts(tmp_path):
     def flush():
         while not stop.is_set():
             try:
-                store.flush()
+                store.flushing.flush_all()
             except (StoreError, OSError, RuntimeError) as error:
                 errors.append(error)
                 return
@@ -384,7 +384,7 @@ while True:
     print(n, flush=True)
     store.reput()
     if n % 5 == 0:
-        store.flush()
+        store.flushing.flush_all()
 """
     for turn in range(2):
         process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)

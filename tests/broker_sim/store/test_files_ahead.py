@@ -43,7 +43,7 @@ def test_a_roll_takes_the_file_that_was_made_ahead():
     store = open_store(storage)
     assert not store.files_ahead.is_due  # nothing was written yet, and perhaps never will be
     put_all(store, [message(BIG)])
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     assert store.files_ahead.is_due
     assert make_ahead(store).is_durable
     assert not store.files_ahead.is_due
@@ -51,7 +51,7 @@ def test_a_roll_takes_the_file_that_was_made_ahead():
     made = watch(storage, "create", "truncate", "sync_dir")
     put_all(store, [message(BIG) for _ in range(2)])
     assert [path for _, path in made if path.startswith("commitlog")] == []
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     assert ("sync_dir", "commitlog") not in made  # the disk had its name before anything stood in it
     storage.fault = None
     assert store.files_ahead.is_due
@@ -78,7 +78,7 @@ def test_a_file_that_is_not_made_yet_is_made_by_who_needs_it():
     assert not spare.advance()
     assert bodies(store) == [BIG] * 3
     synced = watch(storage, "sync_dir")
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     assert synced == [("sync_dir", "commitlog")]
 
 
@@ -133,7 +133,7 @@ def test_threat_L9_an_error_that_the_thread_is_told_is_told_to_the_log_too(monke
         spare.advance()
     store.files_ahead.give_up()
     with pytest.raises(StoreError, match="flushing the commit log"):
-        store.flush_commit_log()
+        store.flushing.commit_log.flush()
     assert not store.is_writable
 
 
@@ -209,7 +209,7 @@ def test_an_unused_file_behind_one_that_a_crash_took_is_no_damage(left):
     storage = MemoryStorage()
     store = open_store(storage)
     put_all(store, [message(BIG)])
-    store.flush()
+    store.flushing.flush_all()
     put_all(store, [message(BIG) for _ in range(2)])
     make_ahead(store)
     store.abandon()

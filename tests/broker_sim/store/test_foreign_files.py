@@ -111,8 +111,8 @@ def test_threat_M12_what_others_keep_in_the_folders_is_left_alone(root, path):
         Path(os.fsdecode(foreign)).parent.mkdir(exist_ok=True)
         Path(os.fsdecode(foreign)).write_bytes(bytes(4096))
     store = opened(root)
-    assert store.topics() == {"Orders"}
-    assert store.queue_ids("Orders") == [0]
+    assert store.reads.topics() == {"Orders"}
+    assert store.reads.queue_ids("Orders") == [0]
     assert len(bodies(store)) == 40
     store.close()
     assert os.path.exists(foreign)
@@ -133,11 +133,11 @@ def test_threat_M12_a_queue_file_that_was_cut_off_is_told_when_it_is_read(root, 
     store = opened(root)
     offset = size // 20
     with pytest.raises(StoreCorruptError, match=f"ends at {size} of 200 bytes") as caught:
-        store.get("Orders", 0, offset, 32)
+        store.reads.get("Orders", 0, offset, 32)
     assert (caught.value.path, caught.value.offset) == (str(path.relative_to(root)), size)
     with pytest.raises(StoreCorruptError):
-        store.store_time("Orders", 0, offset)
-    assert store.get("Orders", 0, 10, 1).status is GetMessageStatus.FOUND
+        store.reads.store_time("Orders", 0, offset)
+    assert store.reads.get("Orders", 0, 10, 1).status is GetMessageStatus.FOUND
     store.close()
 
 
@@ -146,6 +146,6 @@ def test_threat_M12_a_unit_that_leads_to_the_last_bytes_of_a_file_has_no_time(ro
     with path.open("r+b") as file:
         file.write(UNIT.pack(4096 - 6, 5, 0))
     store = opened(root)
-    assert store.store_time("Orders", 0, 0) == -1
-    assert store.store_time("Orders", 0, 1) > 0
+    assert store.reads.store_time("Orders", 0, 0) == -1
+    assert store.reads.store_time("Orders", 0, 1) > 0
     store.close()

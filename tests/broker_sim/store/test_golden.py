@@ -27,15 +27,15 @@ def check_messages(store, golden: GoldenStore) -> None:
     """Every message that the log still holds is there, by position and by queue, as its line tells of it."""
     for row in golden.messages:
         position, place = row["physicalOffset"], (row["topic"], row["queueId"], row["queueOffset"])
-        if position < store.log_start:
-            assert store.read(position) is None
+        if position < store.reads.log_start:
+            assert store.reads.read(position) is None
             continue
-        record = store.read(position)
+        record = store.reads.read(position)
         assert described(record) == expected(row)
         if consumable(row):
-            result = store.get(*place, 1)
+            result = store.reads.get(*place, 1)
             assert (result.status, result.records) == (GetMessageStatus.FOUND, record)
-            assert store.store_time(*place) == row["storeTimestamp"]
+            assert store.reads.store_time(*place) == row["storeTimestamp"]
 
 
 def test_every_message_is_where_apache_put_it(golden):
@@ -63,7 +63,7 @@ def test_the_ends_of_the_queues_agree(golden):
     known = golden.queues()
     assert known
     for (topic, queue_id), ends in known.items():
-        assert (store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)) == ends
+        assert (store.reads.min_offset(topic, queue_id), store.reads.max_offset(topic, queue_id)) == ends
     store.close()
 
 
@@ -76,8 +76,8 @@ def test_reads_by_tag_find_what_the_messages_say(golden):
         for tag in {row["tags"] for row in rows if row.get("tags")}:
             wanted = [row["queueOffset"] for row in rows if row.get("tags") == tag]
             offset, found = 0, []
-            while offset < store.max_offset(topic, queue_id):
-                result = store.get(topic, queue_id, offset, 32, match={tags_code(tag)}.__contains__)
+            while offset < store.reads.max_offset(topic, queue_id):
+                result = store.reads.get(topic, queue_id, offset, 32, match={tags_code(tag)}.__contains__)
                 at = 0
                 while at < len(result.records):
                     each = decode_record(result.records, at)

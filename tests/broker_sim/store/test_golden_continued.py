@@ -23,7 +23,7 @@ def write_on(store, golden: GoldenStore, round_number: int) -> dict[tuple[str, i
         topic, queue_id = queues[n % len(queues)]
         body = b"%d-%d " % (round_number, n) * (size // 4)
         (result,) = put_all(store, [message(body, topic=topic, queue_id=queue_id)])
-        assert result.queue_offset == store.max_offset(topic, queue_id) - 1
+        assert result.queue_offset == store.reads.max_offset(topic, queue_id) - 1
         sent[topic, queue_id].append(body)
     return sent
 
@@ -79,7 +79,7 @@ def test_a_store_whose_oldest_files_were_cleaned_away(name, files, crashed, tmp_
         (golden.root / "abort").touch()
     for _ in range(2):
         store = golden.open()
-        assert store.log_start == start
+        assert store.reads.log_start == start
         assert store.written_position >= golden.facts["commitlog_end"]
         check_messages(store, golden)
         check_lowest_offsets(store, golden, start)
@@ -90,10 +90,10 @@ def test_a_store_whose_oldest_files_were_cleaned_away(name, files, crashed, tmp_
 def check_lowest_offsets(store, golden: GoldenStore, start: int) -> None:
     for (topic, queue_id), (_, high) in golden.queues().items():
         kept = [offset for offset, position in positions(golden, topic, queue_id).items() if position >= start]
-        low = store.min_offset(topic, queue_id)
+        low = store.reads.min_offset(topic, queue_id)
         assert low == min(kept, default=high), (topic, queue_id)
         if low:
-            result = store.get(topic, queue_id, low - 1, 32)
+            result = store.reads.get(topic, queue_id, low - 1, 32)
             assert (result.status, result.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, low)
 
 
@@ -108,5 +108,5 @@ def test_queues_that_are_lost_beside_a_cleaned_log_keep_their_offsets(name, tmp_
     for topic, queue_id in golden.queues():
         kept = [offset for offset, position in positions(golden, topic, queue_id).items() if position >= start]
         ends = (min(kept), max(kept) + 1) if kept else (0, 0)
-        assert (store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)) == ends
+        assert (store.reads.min_offset(topic, queue_id), store.reads.max_offset(topic, queue_id)) == ends
     store.close()

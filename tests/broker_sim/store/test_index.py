@@ -62,9 +62,9 @@ def test_ST16_messages_are_found_by_time_to_the_second():
 def test_ST16_an_empty_index_answers_that_nothing_is_there():
     store = open_store()
     assert store.index.find("Orders", "k", 64, *FOREVER) == ([], 0, 0)
-    assert store.query("Orders", "k", 64, *FOREVER) == ([], 0, 0)
+    assert store.keys.query("Orders", "k", 64, *FOREVER) == ([], 0, 0)
     put_all(store, [message(b"without any key")])
-    assert store.query("Orders", "", 64, *FOREVER) == ([], 0, 0)
+    assert store.keys.query("Orders", "", 64, *FOREVER) == ([], 0, 0)
     store.close()
 
 
@@ -72,14 +72,14 @@ def test_ST16_a_position_that_the_log_has_no_more_gives_no_record():
     store = open_store()
     puts = put_all(store, [keyed(n, "same") for n in range(40)])
     for _ in range(20):
-        store.prepare_flush()
-        store.flush()
+        store.flushing.prepare()
+        store.flushing.flush_all()
     while (file := store.retention.take_log_file()) is not None:
         store.retention.remove(file)
-    kept = [put for put in puts if put.physical_offset >= store.log_start]
+    kept = [put for put in puts if put.physical_offset >= store.reads.log_start]
     assert 0 < len(kept) < len(puts)
-    answer = store.query("Orders", "same", 64, *FOREVER)
-    assert answer.records == [store.read(put.physical_offset) for put in kept]
+    answer = store.keys.query("Orders", "same", 64, *FOREVER)
+    assert answer.records == [store.reads.read(put.physical_offset) for put in kept]
     assert answer.last_position == puts[-1].physical_offset
     assert answer.last_timestamp == puts[-1].store_timestamp
 
@@ -136,15 +136,15 @@ def test_ST15_the_checkpoint_tells_the_time_of_the_newest_full_index_file():
     store = open_store(storage, max_index_num=4)
     with wall_clock(lambda: 1_700_000_000_000):
         put_all(store, [keyed(1), keyed(2)])
-    store.prepare_flush()
-    store.flush()
+    store.flushing.prepare()
+    store.flushing.flush_all()
     assert read_checkpoint(storage).index_timestamp == 0
     for number in range(3, 6):
         with wall_clock(lambda now=1_700_000_000_000 + number: now):
             put_all(store, [keyed(number)])
     for _ in range(2):
-        store.prepare_flush()
-        store.flush()
+        store.flushing.prepare()
+        store.flushing.flush_all()
     assert read_checkpoint(storage).index_timestamp == 1_700_000_000_003
     store.close()
     checkpoint = read_checkpoint(storage)
@@ -157,16 +157,16 @@ def test_what_was_not_flushed_for_a_while_is_flushed_with_the_tenth_flush():
     store = open_store(storage)
     put_all(store, [keyed(1)])
     for _ in range(9):
-        store.prepare_flush()
-        store.flush()
+        store.flushing.prepare()
+        store.flushing.flush_all()
     assert read_checkpoint(storage).indexed is None
-    store.prepare_flush()
-    store.flush()
+    store.flushing.prepare()
+    store.flushing.flush_all()
     assert read_checkpoint(storage).indexed == store.written_position
     store.config.message_index_safe = True
     put_all(store, [keyed(2)])
-    store.prepare_flush()
-    store.flush()
+    store.flushing.prepare()
+    store.flushing.flush_all()
     assert read_checkpoint(storage).indexed == store.written_position
 
 
@@ -213,7 +213,7 @@ def test_expired_files_go_and_the_newest_stays():
     assert store.index.take_expired(1 << 40) is None  # nothing is flushed yet
     store.index.seal(everything=True)
     assert store.index.take_expired(1 << 40) is None  # a thread may be at work with what was sealed
-    store.flush()
+    store.flushing.flush_all()
     count = len(store.index.files)
     assert store.index.take_expired(puts[2].physical_offset) is None
     taken = []
@@ -243,7 +243,7 @@ def test_an_index_can_be_read_by_another_while_it_grows():
     store = open_store(storage)
     put_all(store, [keyed(n, f"k{n}") for n in range(5)])
     store.index.seal(everything=True)
-    store.flush()
+    store.flushing.flush_all()
     put_all(store, [keyed(n, f"k{n}") for n in range(5, 9)])
     (name,) = storage.list("index")
     file = IndexFile(storage, name, IndexShape.of(config))

@@ -42,7 +42,7 @@ def without_index(count: int) -> tuple[MemoryStorage, list[bytes]]:
 
 def finish(store: MessageStore, most: int = 7) -> int:
     steps = 1
-    while store.catch_up_index(most):
+    while store.index_catch_up.step(most):
         steps += 1
     return steps
 
@@ -55,7 +55,7 @@ def test_it_is_built_in_steps_to_what_it_was():
     assert finish(store) == 9
     assert not store.index.is_behind
     assert all_found(store, 60)
-    assert not store.catch_up_index(7)
+    assert not store.index_catch_up.step(7)
     store.close()
     assert images(storage) == before
 
@@ -78,7 +78,7 @@ def test_messages_that_come_meanwhile_are_indexed_once_and_in_order():
         store = open_store(storage)
         for number in range(30, 90, 3):
             put_all(store, [keyed(n, f"k{n}") for n in range(number, number + 3)])
-            store.catch_up_index(4)
+            store.index_catch_up.step(4)
         assert store.index.is_behind
         finish(store)
         put_all(store, [keyed(90, "k90")])
@@ -92,9 +92,9 @@ def test_messages_that_come_meanwhile_are_indexed_once_and_in_order():
 def test_it_goes_on_where_it_stood_after_a_restart(kill):
     storage, before = without_index(60)
     store = open_store(storage)
-    store.catch_up_index(25)
+    store.index_catch_up.step(25)
     store.index.seal(everything=True)
-    store.flush()
+    store.flushing.flush_all()
     position = store.index.position
     store.abandon() if kill else store.close()
     store = open_store(storage)
@@ -109,10 +109,10 @@ def test_it_goes_on_where_it_stood_after_a_restart(kill):
 def test_what_is_cleaned_meanwhile_is_left_out():
     storage, _ = without_index(60)
     store = open_store(storage)
-    store.catch_up_index(2)
+    store.index_catch_up.step(2)
     while (file := store.retention.take_log_file()) is not None:
         store.retention.remove(file)
-    start = store.log_start
+    start = store.reads.log_start
     assert start > store.index.position
     finish(store)
     assert not store.index.is_behind
@@ -142,9 +142,9 @@ def test_a_disk_that_refuses_ends_it():
     storage, _ = without_index(40)
     store = open_store(storage)
     with storage.failing("pwrite", under="index/"):
-        assert store.catch_up_index(1000)
+        assert store.index_catch_up.step(1000)
         assert store.index.failed
-        assert not store.catch_up_index(1000)
+        assert not store.index_catch_up.step(1000)
     put_all(store, [message(b"taken")])
     store.close()
     store = open_store(storage)
@@ -156,19 +156,19 @@ def test_a_level_index_has_nothing_to_catch_up_with():
     store = open_store()
     put_all(store, [keyed(0, "k0")])
     assert not store.index.is_behind
-    assert not store.catch_up_index(10)
+    assert not store.index_catch_up.step(10)
     assert all_found(store, 1)
 
 
 def test_threat_L9_a_log_that_cannot_be_read_leaves_the_index_as_it_is_and_nothing_else(monkeypatch):
     storage, _ = without_index(30)
     store = open_store(storage)
-    store.catch_up_index(4)
+    store.index_catch_up.step(4)
     with monkeypatch.context() as patch:
         patch.setattr(MemoryFile, "pread", unreadable)
-        assert store.catch_up_index(40)  # it may have been a file that is gone: once more from the position
+        assert store.index_catch_up.step(40)  # it may have been a file that is gone: once more from the position
         assert not store.index.failed
-        assert not store.catch_up_index(40)
+        assert not store.index_catch_up.step(40)
     assert store.index.failed
     assert store.flags.has(RunningFlag.INDEX_ERROR)
     assert len(put_all(store, [message(b"taken all the same")])) == 1
@@ -182,8 +182,8 @@ def test_a_file_that_is_cleaned_away_while_it_is_read_is_passed_over():
     """The file that is being read is removed by a thread, between two steps."""
     storage, _ = without_index(90)
     store = open_store(storage)
-    store.flush()
-    assert store.catch_up_index(4)
+    store.flushing.flush_all()
+    assert store.index_catch_up.step(4)
     while (file := store.retention.take_log_file()) is not None:
         store.retention.remove(file)
     finish(store)
@@ -217,12 +217,12 @@ def index_of(messages: list[IncomingMessage], *, by_log: bool = False, killed_af
             store.put(each)
         store.commit_pending()
         step = 0
-        while store.can_reput or (by_log and store.catch_up_index(100)):
+        while store.can_reput or (by_log and store.index_catch_up.step(100)):
             store.reput()
             step += 1
             if step == killed_after:
                 store.index.seal(everything=True)
-                store.flush()
+                store.flushing.flush_all()
                 store.abandon()
                 store, by_log = open_store(storage, **LARGE), True
                 assert store.index.is_behind

@@ -125,8 +125,8 @@ def test_files_are_those_that_java_would_write(messages, slots, entries):
         for key in (f"{number:032X}", *(f"k{key}" for key in keys)):
             java.put(f"Orders#{key}", put.physical_offset, put.store_timestamp)
         if number % 7 == 0:
-            store.prepare_flush()
-            store.flush()
+            store.flushing.prepare()
+            store.flushing.flush_all()
     store.close()
     assert images(storage) == [bytes(image) for image in java.files]
     names = storage.list("index")

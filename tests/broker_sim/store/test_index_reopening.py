@@ -20,8 +20,8 @@ def test_nothing_is_missing_or_double_after_a_kill(flushes):
     for number in range(50):
         put_all(store, [keyed(number, f"k{number}")])
         if number < flushes * 2:
-            store.prepare_flush()
-            store.flush()
+            store.flushing.prepare()
+            store.flushing.flush_all()
     wanted = None
     for _ in range(3):
         left = storage.clone()
@@ -42,11 +42,11 @@ def test_a_crash_amid_a_flush_leaves_no_slot_that_leads_nowhere(operation, after
     store = open_store(storage, max_hash_slot_num=3000, max_index_num=60)
     put_all(store, [keyed(n, f"k{n}", "same") for n in range(10)])
     store.index.seal(everything=True)
-    store.flush()
+    store.flushing.flush_all()
     put_all(store, [keyed(n, f"k{n}", "same") for n in range(10, 19)])
     store.index.seal(everything=True)
     with storage.failing(operation, code=errno.EIO, under="index/", after=after):
-        store.flush()
+        store.flushing.flush_all()
     left = storage.clone()
     again = open_store(left, max_hash_slot_num=3000, max_index_num=60)
     assert all_found(again, 19)
@@ -176,7 +176,7 @@ def test_a_file_counts_only_after_the_disk_knows_the_names_of_all():
     asked: list[tuple[str, str]] = []
     storage.fault = lambda operation, path, size: asked.append((operation, path))
     store.index.seal(everything=True)
-    store.flush()
+    store.flushing.flush_all()
     of_index = [each for each in asked if each[1].startswith("index")]
     assert of_index[0] == ("sync_dir", "index")
     assert ("sync_dir", "index") not in of_index[1:]

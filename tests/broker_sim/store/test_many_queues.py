@@ -39,8 +39,15 @@ class Watched(RealStorage):
 
 def state(store) -> dict[tuple[str, int], tuple]:
     return {
-        key: (store.min_offset(*key), store.max_offset(*key), store.earliest_store_time(*key), bodies(store, *key))
-        for key in [(topic, queue_id) for topic in sorted(store.topics()) for queue_id in store.queue_ids(topic)]
+        key: (
+            store.reads.min_offset(*key),
+            store.reads.max_offset(*key),
+            store.reads.earliest_store_time(*key),
+            bodies(store, *key),
+        )
+        for key in [
+            (topic, queue_id) for topic in sorted(store.reads.topics()) for queue_id in store.reads.queue_ids(topic)
+        ]
     }
 
 
@@ -203,13 +210,13 @@ def test_a_topic_is_deleted_a_queue_a_step_and_may_be_made_again_meanwhile():
         put_all(store, [message(topic="Goes", queue_id=number), message(topic="Stays", queue_id=number)])
     steps = store.delete_topics_steps(["Goes"])
     next(steps)
-    assert store.topics() == {"Stays"}
+    assert store.reads.topics() == {"Stays"}
     assert len(storage.list("consumequeue/Goes")) == 19
     put_all(store, [message(b"new", topic="Goes", queue_id=number) for number in (0, 19)])
     count = 1 + sum(1 for _ in steps)
     assert count == 19, "one queue was deleted at once, as it was made again"
     for number in (0, 19):
-        assert (store.min_offset("Goes", number), store.max_offset("Goes", number)) == (0, 1)
+        assert (store.reads.min_offset("Goes", number), store.reads.max_offset("Goes", number)) == (0, 1)
     assert storage.list("consumequeue/Goes") == ["0", "19"]
     store.close()
     store = open_store(storage)
@@ -226,11 +233,11 @@ def test_a_deletion_that_was_cut_short_ends_with_the_next_one_or_the_next_start(
         steps = store.delete_topics_steps([topic])
         next(steps)
         steps.close()
-    store.delete_topic("A")
+    store.delete_topics(["A"])
     assert storage.list("consumequeue") == ["B"]
     store.close()
     store = open_store(storage)
-    assert not store.topics()
+    assert not store.reads.topics()
     assert storage.list("consumequeue") == []
     store.close()
 
@@ -245,14 +252,14 @@ def flush_many(storage, monkeypatch) -> list[str]:
     for topic, queue_id in QUEUES:
         put_all(store, [message(topic=topic, queue_id=queue_id)])
     storage.opened.clear()
-    store.flush()
+    store.flushing.flush_all()
     opened = storage.of_queues()
     storage.opened.clear()
-    store.flush()
+    store.flushing.flush_all()
     assert storage.of_queues() == []  # and now there is nothing more to flush
     for topic, queue_id in QUEUES[:3]:
         put_all(store, [message(topic=topic, queue_id=queue_id)])
-    store.flush()
+    store.flushing.flush_all()
     assert sorted(set(storage.of_queues())) == [f"consumequeue/Topic-0/{number}/{0:020d}" for number in range(3)]
     store.close()
     return opened
@@ -281,7 +288,7 @@ def test_a_call_for_all_that_fails_closes_the_store(tmp_path, monkeypatch):
     store = open_store(RealStorage(tmp_path))
     put_all(store, [message(topic=topic, queue_id=queue_id) for topic, queue_id in QUEUES])
     with pytest.raises(StoreError, match="the disk reports an error"):
-        store.flush()
+        store.flushing.flush_all()
     assert not store.is_writable
     store.abandon()
 
@@ -314,8 +321,8 @@ for turn in range(3):
     seen.append(count())
 for topic in range(60):
     for queue in range(4):
-        assert store.get(f"T{{topic}}", queue, 0, 32).next_begin_offset == 2
-        assert store.get(f"T{{topic}}", queue, 2, 32).next_begin_offset == 3
+        assert store.reads.get(f"T{{topic}}", queue, 0, 32).next_begin_offset == 2
+        assert store.reads.get(f"T{{topic}}", queue, 2, 32).next_begin_offset == 3
 seen.append(count())
 print(seen)
 assert all(files < 130 for files, _ in seen), seen

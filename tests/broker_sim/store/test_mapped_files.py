@@ -202,7 +202,7 @@ def test_ST18_a_flush_that_fails_is_told_and_the_file_stays_readable():
     store = open_store(storage)
     put_all(store, [message(b"kept")])
     with storage.failing("fdatasync", code=errno.EIO), pytest.raises(StoreError):
-        store.flush_commit_log()
+        store.flushing.commit_log.flush()
     assert store.put(message()).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     assert bodies(store) == [b"kept"]
 
@@ -296,7 +296,7 @@ def test_ST19_many_flushers_of_one_store_corrupt_nothing(tmp_path):
         while not stop.is_set():
             try:
                 with lock:  # one flush at a time, as the broker's services see to
-                    store.flush() if whole else store.flush_commit_log()
+                    store.flushing.flush_all() if whole else store.flushing.commit_log.flush()
             except (StoreError, OSError, RuntimeError) as exc:
                 errors.append(exc)
                 return
@@ -308,7 +308,7 @@ def test_ST19_many_flushers_of_one_store_corrupt_nothing(tmp_path):
         for number in range(250):
             results = put_all(store, [message(b"%d-%d" % (number, k) * 20, queue_id=k) for k in range(8)])
             for result in results:
-                record = store.read(result.physical_offset, result.size)
+                record = store.reads.read(result.physical_offset, result.size)
                 assert record is not None
                 assert b"%d-" % number in record
             assert store.flushed_position <= store.written_position

@@ -50,7 +50,7 @@ def test_ST21_no_entry_goes_where_an_older_unit_leads(crashed: bool, lost: bool)
     put_all(store, [tagged(number) for number in range(60)])
     topics.clear()
     put_all(store, [tagged(number) for number in range(60, 400)])
-    store.flush()
+    store.flushing.flush_all()
     if not crashed:
         store.close()
     if lost:
@@ -72,7 +72,7 @@ def test_ST21_entries_go_when_all_units_that_lead_there_have_gone() -> None:
     put_all(store, [tagged(number) for number in range(150)])
     topics.clear()
     put_all(store, [tagged(number) for number in range(150, 400)])
-    store.flush()
+    store.flushing.flush_all()
     queue = store._queues.find(("Orders", 0))
     assert len(queue.ext.row.files) == 4
     queue.min_offset = 140
@@ -92,7 +92,7 @@ def test_ST21_entries_stay_while_the_first_units_are_ordinary_ones() -> None:
     put_all(store, [tagged(number) for number in range(30)])
     topics.add("Orders")
     put_all(store, [tagged(number) for number in range(30, 200)])
-    store.flush()
+    store.flushing.flush_all()
     queue = store._queues.find(("Orders", 0))
     queue.min_offset = 10
     while queue.delete_expired() is not None:

@@ -30,8 +30,8 @@ def filled(times: list[int] | None = None, storage: MemoryStorage | None = None)
 def search(store: MessageStore, time: int) -> tuple[int, int]:
     """(lower, upper)."""
     return (
-        store.offset_by_time("Orders", 0, time),
-        store.offset_by_time("Orders", 0, time, BoundaryType.UPPER),
+        store.reads.offset_by_time("Orders", 0, time),
+        store.reads.offset_by_time("Orders", 0, time, BoundaryType.UPPER),
     )
 
 
@@ -64,7 +64,7 @@ def test_ST11_after_the_last(store: MessageStore, time: int) -> None:
 @pytest.mark.parametrize(("topic", "queue_id"), [("Orders", 1), ("Nothing", 0)])
 def test_ST11_missing_queue(store: MessageStore, topic: str, queue_id: int) -> None:
     for boundary in BoundaryType:
-        assert store.offset_by_time(topic, queue_id, BEGIN, boundary) == 0
+        assert store.reads.offset_by_time(topic, queue_id, BEGIN, boundary) == 0
 
 
 def test_ST11_many_at_one_time() -> None:
@@ -79,7 +79,7 @@ def test_ST11_a_clock_that_goes_back(skew: int) -> None:
     """What is stored after the jump has the time of what was stored before it, until the clock is there again."""
     times = [BEGIN, BEGIN + STEP, BEGIN + STEP - skew, BEGIN + STEP - skew + 1, BEGIN + 3 * STEP]
     store = filled(times)
-    stored = [store.store_time("Orders", 0, offset) for offset in range(5)]
+    stored = [store.reads.store_time("Orders", 0, offset) for offset in range(5)]
     assert stored == [BEGIN, *[BEGIN + STEP] * 3, BEGIN + 3 * STEP]
     assert search(store, BEGIN + STEP) == (1, 3)
     assert search(store, BEGIN + STEP + 1) == (4, 3)
@@ -97,14 +97,14 @@ def test_ST11_a_clock_that_jumps_ahead(skew: int) -> None:
 def test_ST11_of_what_is_left_after_a_cleaning() -> None:
     storage = MemoryStorage()
     store = filled(storage=storage)
-    store.flush()
+    store.flushing.flush_all()
     for _ in range(2):
         file = store.retention.take_log_file()
         assert file is not None
         store.retention.remove(file)
     # Before the first offsets are corrected nothing else must be found than after.
     (queue,) = store._queues
-    low = next(n for n in range(COUNT) if queue.unit(n)[0] >= store.log_start)
+    low = next(n for n in range(COUNT) if queue.unit(n)[0] >= store.reads.log_start)
     for queue in store.retention.queues():
         store.retention.correct_queue(queue)
         assert search(store, BEGIN) == (low, low)
@@ -122,7 +122,7 @@ def test_ST11_as_apaches_broker_answered(name: str, tmp_path) -> None:
     for asked in searches:
         boundary = BoundaryType.UPPER if asked["boundary"] == "UPPER" else BoundaryType.LOWER
         place = asked["topic"], asked["queueId"], asked["timestamp"]
-        assert store.offset_by_time(*place, boundary) == asked["offset"], asked
+        assert store.reads.offset_by_time(*place, boundary) == asked["offset"], asked
     store.close()
 
 
@@ -134,14 +134,14 @@ def test_ST11_beside_apaches_older_broker(tmp_path) -> None:
     same = 0
     for asked in searches:
         topic, queue_id, timestamp = asked["topic"], asked["queueId"], asked["timestamp"]
-        ours, theirs = store.offset_by_time(topic, queue_id, timestamp), asked["offset"]
+        ours, theirs = store.reads.offset_by_time(topic, queue_id, timestamp), asked["offset"]
         same += ours == theirs
-        at = store.store_time(topic, queue_id, theirs)
+        at = store.reads.store_time(topic, queue_id, theirs)
         if at == timestamp:
-            assert store.store_time(topic, queue_id, ours) == timestamp
+            assert store.reads.store_time(topic, queue_id, ours) == timestamp
             continue
-        neighbours = [n for n in (ours - 1, ours) if store.store_time(topic, queue_id, n) >= 0]
-        nearest = min(neighbours, key=lambda n: abs(store.store_time(topic, queue_id, n) - timestamp))
+        neighbours = [n for n in (ours - 1, ours) if store.reads.store_time(topic, queue_id, n) >= 0]
+        nearest = min(neighbours, key=lambda n: abs(store.reads.store_time(topic, queue_id, n) - timestamp))
         assert theirs == nearest, asked
     assert (len(searches), same) == (207, 129)
     store.close()

@@ -51,16 +51,16 @@ config = MessageStoreConfig(mapped_file_size_commit_log=log_size, mapped_file_si
     max_hash_slot_num=100, max_index_num=400)
 store = MessageStore(RealStorage(root), config)
 store.load()
-for topic in sorted(store.topics()):
-    for queue_id in store.queue_ids(topic):
-        for offset in range(store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)):
-            for message in decode_messages(store.get(topic, queue_id, offset, 1).records):
+for topic in sorted(store.reads.topics()):
+    for queue_id in store.reads.queue_ids(topic):
+        for offset in range(store.reads.min_offset(topic, queue_id), store.reads.max_offset(topic, queue_id)):
+            for message in decode_messages(store.reads.get(topic, queue_id, offset, 1).records):
                 print(topic, queue_id, offset, message.store_size)
 store.put(IncomingMessage("Portable", 0, b"new"))
 store.commit_pending()
-store.flush()
+store.flushing.flush_all()
 store.reput()
-print(store.get("Portable", 0, 0, 1).records.count(b"new"), RealStorage(root).usage() > 0)
+print(store.reads.get("Portable", 0, 0, 1).records.count(b"new"), RealStorage(root).usage() > 0)
 store.close()
 """
 

@@ -43,11 +43,11 @@ def test_a_folder_that_cannot_be_opened_for_its_flush_ends_nothing(code):
         with storage.failing("sync_dir", code=code, under=under):
             for _ in range(3):
                 with pytest.raises(FlushPostponedError, match="flushing the"):
-                    store.flush()
+                    store.flushing.flush_all()
     put_all(store, [message(b"more")])
     synced = []
     storage.fault = lambda operation, path, size: synced.append(path) if operation == "sync_dir" else None
-    store.flush()
+    store.flushing.flush_all()
     assert {"consumequeue", "consumequeue/Orders", "consumequeue/Orders/0"} <= set(synced)  # what was left out before
     assert store.flushed_position == store.written_position
     assert bodies(store) == [b"kept", b"more"]
@@ -62,13 +62,13 @@ def test_a_file_that_cannot_be_opened_for_its_flush_ends_nothing(code, under):
     storage.refusing, storage.under = code, under
     for _ in range(3):
         with pytest.raises(FlushPostponedError):
-            store.flush()
+            store.flushing.flush_all()
     assert store.is_writable
     storage.refusing = 0
     flushed = []
     storage.fault = lambda operation, path, size: flushed.append(path) if operation == "fdatasync" else None
     put_all(store, [message(b"next")])
-    store.flush()
+    store.flushing.flush_all()
     assert "checkpoint" in flushed
     if under == "consumequeue":
         assert {f"consumequeue/Orders/{n}/{0:020d}" for n in range(5)} <= set(flushed)
@@ -84,10 +84,10 @@ def test_a_checkpoint_that_cannot_be_written_ends_nothing(code, operation):
     store = open_store(storage)
     put_all(store, [message(b"kept")])
     with storage.failing(operation, code=code, under="checkpoint"), pytest.raises(FlushPostponedError, match="check"):
-        store.flush()
+        store.flushing.flush_all()
     assert bodies(open_store(storage.clone())) == [b"kept"]
     put_all(store, [message(b"more")])
-    store.flush()
+    store.flushing.flush_all()
     assert bodies(open_store(storage.clone())) == [b"kept", b"more"]
 
 
@@ -95,19 +95,19 @@ def test_a_topic_whose_deletion_cannot_be_noted_is_deleted_later():
     storage = MemoryStorage()
     store = open_store(storage)
     put_all(store, [message(b"kept"), message(b"goes", topic="Goes")])
-    store.flush()
+    store.flushing.flush_all()
     for operation, under in (("fdatasync", "checkpoint"), ("fdatasync", "config"), ("write_bytes_atomic", "config")):
         with storage.failing(operation, code=errno.EIO, under=under):
             try:
-                store.delete_topic("Goes")
+                store.delete_topics(["Goes"])
             except StoreError:
-                assert store.max_offset("Goes", 0) == 1
+                assert store.reads.max_offset("Goes", 0) == 1
             else:
                 pytest.fail(f"{operation} below {under} was not asked for")
-    store.delete_topic("Goes")
+    store.delete_topics(["Goes"])
     store.abandon()
     again = open_store(storage)
-    assert again.topics() == {"Orders"}
+    assert again.reads.topics() == {"Orders"}
 
 
 def test_a_process_without_descriptors_flushes_when_it_has_some_again(tmp_path):
@@ -125,13 +125,13 @@ def test_a_process_without_descriptors_flushes_when_it_has_some_again(tmp_path):
                 taken.append(os.open(os.devnull, os.O_RDONLY))
         assert len(taken) < 100
         with pytest.raises(FlushPostponedError, match=r"too many open files: raise the limit"):
-            store.flush()
+            store.flushing.flush_all()
         put_all(store, [message(b"without")])
     finally:
         for descriptor in taken:
             os.close(descriptor)
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    store.flush()
+    store.flushing.flush_all()
     assert store.flushed_position == store.written_position
     store.close()
     again = open_store(RealStorage(tmp_path))

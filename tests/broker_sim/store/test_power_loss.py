@@ -24,7 +24,7 @@ SECOND = "commitlog/00000000000000004096"
 def send(store, *texts: bytes, queue_id: int = 0, topic: str = "Orders") -> list:
     """Put, flush and dispatch: what a send under SYNC_FLUSH is answered after."""
     results = put_all(store, [message(text, queue_id=queue_id, topic=topic) for text in texts])
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     store.reput()
     return results
 
@@ -37,11 +37,11 @@ def test_no_gap_of_dispatch_after_an_abnormal_stop():
     storage = MemoryStorage()
     store = open_store(storage, **SETTINGS)
     put_all(store, [message(b"m%03d" % n) for n in range(40)])
-    store.flush()
+    store.flushing.flush_all()
     for n in range(40, 120):
         store.put(message(b"m%03d" % n))
     store.commit_pending()
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     again = open_store(storage.clone(), **SETTINGS)
     assert bodies(again) == [b"m%03d" % n for n in range(120)]
     assert put_all(again, [message(b"next")])[0].queue_offset == 120
@@ -71,7 +71,7 @@ def test_a_checkpoint_ahead_of_the_queues_hides_nothing():
     store = open_store(storage, **SETTINGS)
     put_all(store, [message(b"q%d-%02d" % (n % 2, n), queue_id=n % 2) for n in range(60)])
     put_all(store, [message(b"x" * 300, topic="Bills") for _ in range(40)])
-    store.flush()
+    store.flushing.flush_all()
     crashed = storage.clone()
     names = crashed.list("consumequeue/Orders/1")
     crashed.unlink(f"consumequeue/Orders/1/{names[-1]}")
@@ -101,11 +101,11 @@ def test_the_tail_of_the_file_before_is_dispatched_too():
     storage = MemoryStorage()
     store = open_store(storage, **SETTINGS)
     put_all(store, [message(b"x" * 900) for _ in range(3)])
-    store.flush()
+    store.flushing.flush_all()
     for text in (b"y" * 700, b"z" * 900):
         store.put(message(text))
     store.commit_pending()
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     assert storage.exists(SECOND)
     again = open_store(storage.clone(), **SETTINGS)
     assert [text[:1] for text in bodies(again)] == [b"x", b"x", b"x", b"y", b"z"]
@@ -144,7 +144,7 @@ def test_new_files_that_did_not_reach_the_disk_are_mended(damage):
     disk = SimDisk()
     store = open_store(disk, **SETTINGS)
     put_all(store, [message(b"a" * 900) for _ in range(4)])
-    store.flush()
+    store.flushing.flush_all()
     put_all(store, [message(b"b" * 900) for _ in range(12)])
     left = disk.left_all()
     names = left.list("commitlog")
@@ -185,7 +185,7 @@ def test_what_was_cut_off_stays_cut_though_the_power_fails_again():
     again = open_store(left, **SETTINGS)
     assert bodies(again) == [b"old0"]
     put_all(again, [message(b"new1")])
-    again.flush_commit_log()
+    again.flushing.commit_log.flush()
     assert bodies(open_store(left.left_none(), **SETTINGS)) == [b"old0", b"new1"]
 
 
@@ -195,7 +195,7 @@ def test_pages_that_a_failed_flush_gave_up_are_written_again():
     send(store, b"kept")
     put_all(store, [message(b"unknown")])
     with disk.failing("sync", under="commitlog"), pytest.raises(StoreError):
-        store.flush_commit_log()
+        store.flushing.commit_log.flush()
     store.abandon()
     again = open_store(disk, **SYNC)  # the same system: its pages still look written
     assert bodies(again) == [b"kept", b"unknown"]
@@ -212,8 +212,8 @@ def test_a_log_that_lost_everything_goes_on_where_it_stood():
     left.plant(SECOND, bytes(4096))
     for _ in range(3):
         again = open_store(left, **SETTINGS)
-        assert (again.log_start, again.written_position, again.max_offset("Orders", 0)) == (4096, 4096, 1)
-        assert again.min_offset("Orders", 0) == 1, "what the unit led to is gone"
+        assert (again.reads.log_start, again.written_position, again.reads.max_offset("Orders", 0)) == (4096, 4096, 1)
+        assert again.reads.min_offset("Orders", 0) == 1, "what the unit led to is gone"
         again.abandon()
     again = open_store(left, **SETTINGS)
     assert put_all(again, [message(b"next")])[0].physical_offset == 4096
@@ -224,7 +224,7 @@ def test_the_time_of_the_last_record_is_known_though_it_stands_in_the_file_befor
     store = open_store(storage, **SETTINGS)
     put_all(store, [message(b"x" * 3000)])
     result = put_all(store, [message(b"y" * 900)])[0]
-    store.flush()
+    store.flushing.flush_all()
     crashed = storage.clone()
     crashed.open("commitlog/00000000000000008192", create=True).truncate(4096)
     time = read_checkpoint(crashed).log_timestamp
@@ -249,7 +249,7 @@ def test_what_was_cut_off_stays_away_though_the_power_fails_before_the_next_flus
     disk = SimDisk()
     store = open_store(disk, **SYNC)
     send(store, b"kept")
-    store.flush()
+    store.flushing.flush_all()
     position = put_all(store, [message(b"x" * 600), message(b"y" * 600)])[0].physical_offset
     left = disk.left_all()
     left.plant(LOG, left.files()[LOG][:position] + bytes(300) + left.files()[LOG][position + 300 :])

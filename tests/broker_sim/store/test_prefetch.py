@@ -30,7 +30,7 @@ def interleaved(queues: int) -> tuple[MessageStore, list]:
 
 def test_a_reader_close_to_the_end_has_nothing_fetched(fetched: list[tuple[int, int]]):
     store, _ = interleaved(2)
-    assert store.get("Orders", 0, 0, 4).count == 4
+    assert store.reads.get("Orders", 0, 0, 4).count == 4
     assert fetched == []
 
 
@@ -40,7 +40,7 @@ def test_a_reader_far_behind_has_the_messages_of_its_next_read_fetched(
     monkeypatch.setattr(reading, "BACKLOG", 0)
     monkeypatch.setattr(prefetch, "NEAR", 0)
     store, results = interleaved(2)
-    assert store.get("Orders", 0, 0, 3).count == 3
+    assert store.reads.get("Orders", 0, 0, 3).count == 3
     following = [result for result in results[::2] if 3 <= result.queue_offset < 6]
     assert fetched == [(result.physical_offset, result.size) for result in following]
 
@@ -48,7 +48,7 @@ def test_a_reader_far_behind_has_the_messages_of_its_next_read_fetched(
 def test_neighbours_are_fetched_as_one_part(fetched: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(reading, "BACKLOG", 0)
     store, results = interleaved(2)
-    store.get("Orders", 0, 0, 3)
+    store.reads.get("Orders", 0, 0, 3)
     first, last = (next(r for r in results[::2] if r.queue_offset == offset) for offset in (3, 5))
     assert fetched == [(first.physical_offset, last.end - first.physical_offset)]
 
@@ -58,7 +58,7 @@ def test_at_the_end_of_a_queue_there_is_nothing_to_fetch(
 ):
     monkeypatch.setattr(reading, "BACKLOG", -1)
     store, _ = interleaved(1)
-    assert store.get("Orders", 0, 0, 32).count == 10
+    assert store.reads.get("Orders", 0, 0, 32).count == 10
     assert fetched == []
 
 
@@ -66,5 +66,5 @@ def test_a_real_file_takes_the_advice(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(reading, "BACKLOG", 0)
     store = open_store(RealStorage(tmp_path), mapped_file_size_commit_log=1 << 16)
     put_all(store, [message(b"%03d" % n) for n in range(10)])
-    assert [store.get("Orders", 0, offset, 3).count for offset in (0, 3, 6, 9)] == [3, 3, 3, 1]
+    assert [store.reads.get("Orders", 0, offset, 3).count for offset in (0, 3, 6, 9)] == [3, 3, 3, 1]
     store.close()

@@ -111,12 +111,12 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule()
     def flush(self):
-        self.store.flush()
-        self.flushed_units = {queue: self.store.max_offset(*queue) for queue in QUEUES}
+        self.store.flushing.flush_all()
+        self.flushed_units = {queue: self.store.reads.max_offset(*queue) for queue in QUEUES}
 
     @rule()
     def flush_log(self):
-        self.store.flush_commit_log()
+        self.store.flushing.commit_log.flush()
 
     # --- stopping
 
@@ -125,12 +125,12 @@ class StoreModel(RuleBasedStateMachine):
         self.commit()
         self.store.close()
         self.store = self.reopened()
-        self.flushed_units = {queue: self.store.max_offset(*queue) for queue in QUEUES}
+        self.flushed_units = {queue: self.store.reads.max_offset(*queue) for queue in QUEUES}
 
     @rule(data=st.data())
     def kill(self, data):
         flushed, end = self.store.flushed_position, self.store.written_position
-        maxima = {queue: self.store.max_offset(*queue) for queue in QUEUES}
+        maxima = {queue: self.store.reads.max_offset(*queue) for queue in QUEUES}
         self.storage = self.storage.clone()
         cut = data.draw(st.integers(flushed, end), label="log kept up to")
         self.lose("commitlog", 2048, cut)
@@ -170,7 +170,7 @@ class StoreModel(RuleBasedStateMachine):
         event("lost some" if len(kept) < len(self.written) else "lost none")
         self.written = kept
         self.flipped = None
-        self.flushed_units = {queue: self.store.max_offset(*queue) for queue in QUEUES}
+        self.flushed_units = {queue: self.store.reads.max_offset(*queue) for queue in QUEUES}
 
     # --- what must hold
 
@@ -184,7 +184,7 @@ class StoreModel(RuleBasedStateMachine):
     @invariant()
     def records_are_where_the_answer_said(self):
         for each in self.written[-3:]:
-            record = self.store.read(each.position)
+            record = self.store.reads.read(each.position)
             assert record is not None
             assert len(record) == each.size
             assert each.body in record
@@ -213,7 +213,7 @@ def test_recovery_may_be_repeated(data):
             store.commit_pending()
             store.reput()
         if data.draw(st.integers(0, 5)) == 0:
-            store.flush()
+            store.flushing.flush_all()
     killed = storage.clone()
     once, steps = killed.clone(), []
     once.fault = lambda operation, path, size: steps.append(operation)
@@ -261,7 +261,7 @@ def test_threat_M12_damage_in_the_flushed_part_is_never_hidden(data):
     results = [store.put(message(b"%d" % n, topic="A")) for n in range(data.draw(st.integers(2, 20)))]
     store.commit_pending()
     store.reput()
-    store.flush()
+    store.flushing.flush_all()
     left = storage.clone() if data.draw(st.booleans(), label="killed") else storage
     if left is storage:
         store.close()
@@ -276,4 +276,4 @@ def test_threat_M12_damage_in_the_flushed_part_is_never_hidden(data):
     else:
         again = open_store(left, force_verify_prop_crc=True, **options)
         assert again.written_position == results[victim].physical_offset
-        assert again.max_offset("A", 0) == victim
+        assert again.reads.max_offset("A", 0) == victim

@@ -70,7 +70,7 @@ def test_a_log_that_is_shorter_is_read_from_the_start_of_its_file(started: list[
     started.clear()
     store = open_store(storage)
     assert started[0] == 0
-    assert sum(store.max_offset("Orders", queue) for queue in range(3)) == count
+    assert sum(store.reads.max_offset("Orders", queue) for queue in range(3)) == count
 
 
 def test_after_a_crash_all_that_nothing_vouches_for_is_read(started: list[int]):

@@ -32,8 +32,8 @@ def mark_unclean(storage: MemoryStorage) -> None:
 def check_last_one_is_cut(storage: MemoryStorage, results: list) -> None:
     store = open_store(storage)
     assert store.written_position == results[-1].physical_offset
-    assert store.read(results[-1].physical_offset) is None
-    assert [store.max_offset("Orders", queue_id) for queue_id in range(2)] == [5, 4]
+    assert store.reads.read(results[-1].physical_offset) is None
+    assert [store.reads.max_offset("Orders", queue_id) for queue_id in range(2)] == [5, 4]
     assert bodies(store) == [b"m%03d" % n for n in range(0, 10, 2)]
     assert bodies(store, queue_id=1) == [b"m%03d" % n for n in range(1, 9, 2)]
     again = put_all(store, [message(b"again", queue_id=1)])[0]
@@ -135,7 +135,7 @@ def test_messages_that_were_not_dispatched_come_into_their_queues():
     for n in range(3, 120):
         store.put(message(b"m%d" % n))
     store.commit_pending()
-    assert store.max_offset("Orders", 0) == 3
+    assert store.reads.max_offset("Orders", 0) == 3
     again = open_store(storage.clone())
     assert bodies(again) == [b"m%d" % n for n in range(120)]
 
@@ -150,7 +150,7 @@ def test_units_of_messages_that_are_gone_are_cut():
         if int(name) + 4096 > lost:
             copy.open(f"commitlog/{name}").clear(max(0, lost - int(name)))
     again = open_store(copy)
-    assert (again.written_position, again.max_offset("Orders", 0)) == (lost, 47)
+    assert (again.written_position, again.reads.max_offset("Orders", 0)) == (lost, 47)
     assert put_all(again, [message(b"next")])[0].queue_offset == 47
     again.close()
     assert bodies(open_store(copy)) == [b"m%d" % n for n in range(47)] + [b"next"]
@@ -179,8 +179,8 @@ def test_a_topic_deleted_and_made_anew_begins_again():
     storage = MemoryStorage()
     store = open_store(storage)
     put_all(store, [message(b"old%d" % n) for n in range(5)])
-    store.delete_topic("Orders")
-    assert store.max_offset("Orders", 0) == 0
+    store.delete_topics(["Orders"])
+    assert store.reads.max_offset("Orders", 0) == 0
     put_all(store, [message(b"new%d" % n) for n in range(3)])
     for unclean in (True, False):
         again = open_store(storage.clone() if unclean else storage)
@@ -195,7 +195,7 @@ def test_a_log_without_files_takes_its_queues_along():
         storage.unlink(f"commitlog/{name}")
     storage.unlink("checkpoint")
     store = open_store(storage)
-    assert store.max_offset("Orders", 0) == 0
+    assert store.reads.max_offset("Orders", 0) == 0
     assert storage.list("consumequeue") == []
     assert put_all(store, [message()])[0].physical_offset == 0
 
@@ -253,13 +253,13 @@ def test_a_queue_that_begins_later_is_filled_up():
     store = open_store(storage, **settings)
     index = results.index(first_kept)
     offset = first_kept.queue_offset
-    assert store.log_start == 4096
-    assert store.min_offset("Orders", index % 2) == offset > 0
+    assert store.reads.log_start == 4096
+    assert store.reads.min_offset("Orders", index % 2) == offset > 0
     assert bodies(store, queue_id=index % 2) == [b"m%03d" % n for n in range(index, 60, 2)]
-    assert store.get("Orders", index % 2, 0, 32).next_begin_offset == offset
+    assert store.reads.get("Orders", index % 2, 0, 32).next_begin_offset == offset
     units = storage.open(f"consumequeue/Orders/{index % 2}/{storage.list(f'consumequeue/Orders/{index % 2}')[0]}")
     assert units.pread(20, 0) == bytes(8) + b"\x7f\xff\xff\xff" + bytes(8)
     store.close()
     again = open_store(storage, **settings)
-    assert again.min_offset("Orders", index % 2) == offset
+    assert again.reads.min_offset("Orders", index % 2) == offset
     assert bodies(again, queue_id=index % 2) == [b"m%03d" % n for n in range(index, 60, 2)]

@@ -77,7 +77,7 @@ def test_ST8_what_waits_in_memory_is_bounded_and_the_rest_is_read_from_the_log(m
     assert (seen, store.can_reput) == ([], False)
     assert store.dispatch_behind == store.written_position
     assert store.dispatch_most_waiting <= 12
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     assert catch_up(store) > 50 / 7
     for queue_id in range(2):
         assert bodies(store, queue_id=queue_id) == [b"%d" % n for n in range(25)]
@@ -85,7 +85,7 @@ def test_ST8_what_waits_in_memory_is_bounded_and_the_rest_is_read_from_the_log(m
         assert codes == [ord("A")] * 25
     assert store.dispatch_behind == 0
     put_all(store, [message(b"last")])
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     assert catch_up(store) == 1
 
 
@@ -96,7 +96,7 @@ def test_what_spans_too_much_of_the_log_is_read_again(monkeypatch):
     for _ in range(9):
         store.put_batch(message(b"", batch=items))
         store.commit_pending()
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     catch_up(store)
     assert bodies(store) == [b"%d" % number * 100 for number in range(5)] * 9
 
@@ -122,11 +122,11 @@ def test_a_part_is_flushed_while_much_is_behind(monkeypatch):
         store.put(message(b"%d" % n))
         store.commit_pending()
         if n % 9 == 4:
-            store.flush_commit_log()
+            store.flushing.commit_log.flush()
         if n % 4 == 1:
             catch_up(store)
-            assert store.get("Orders", 0, 0, 1).max_offset <= n + 1
-    store.flush_commit_log()
+            assert store.reads.get("Orders", 0, 0, 1).max_offset <= n + 1
+    store.flushing.commit_log.flush()
     catch_up(store)
     assert bodies(store) == [b"%d" % n for n in range(30)]
 
@@ -138,15 +138,15 @@ def test_deleted_topics_do_not_come_back_when_the_log_is_read_again(monkeypatch)
         for topic in ("Lost", "Gone", "Orders"):
             store.put(message(b"%d" % n, topic=topic))
         store.commit_pending()
-    store.delete_topic("Lost")
-    store.delete_topic("Gone")
+    store.delete_topics(["Lost"])
+    store.delete_topics(["Gone"])
     store.put(message(b"again", topic="Gone"))
     store.commit_pending()
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     catch_up(store)
     assert bodies(store) == [b"%d" % n for n in range(6)]
     assert bodies(store, topic="Gone") == [b"again"]
-    assert store.topics() == {"Gone", "Orders"}
+    assert store.reads.topics() == {"Gone", "Orders"}
 
 
 def test_a_log_that_is_damaged_where_it_is_read_again_is_told(monkeypatch):
@@ -157,7 +157,7 @@ def test_a_log_that_is_damaged_where_it_is_read_again_is_told(monkeypatch):
     for n in range(6):
         results.append(store.put(message(b"%d" % n)))
         store.commit_pending()
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     storage.open("commitlog/00000000000000000000").pwrite(b"\xff", results[2].physical_offset + 4)
     with pytest.raises(StoreCorruptError, match=f"damaged at position {results[2].physical_offset}"):
         catch_up(store)
@@ -201,7 +201,7 @@ def test_threat_L9_a_log_that_cannot_be_read_again_is_told_and_tried_again(monke
     for n in range(6):
         store.put(message(b"%d" % n))
         store.commit_pending()
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
 
     def unreadable(self: MemoryFile, size: int, offset: int) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -222,18 +222,18 @@ def test_much_that_waits_is_dispatched_a_part_at_a_time(monkeypatch):
     seen = []
     store = open_store(on_arrival=seen.append, flush_disk_type=SYNC)
     put_all(store, [message(b"first")])
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     store.reput()
     seen.clear()
     for n in range(35):
         store.put(message(b"%d" % n))
     store.commit_pending()
     store.reput()
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     ends = []
     while store.can_reput:
         store.reput()
-        ends.append(store.max_offset("Orders", 0))
+        ends.append(store.reads.max_offset("Orders", 0))
     assert ends == [11, 21, 31, 36]
     assert [arrival.max_offset for arrival in seen] == ends
     assert len(bodies(store)) == 36
@@ -251,11 +251,11 @@ def test_fewer_are_dispatched_at_a_time_where_queues_are_new(monkeypatch):
         for n in range(30):
             store.put(message(b"%d" % n, queue_id=n, topic=topic))
             store.commit_pending()
-        store.flush_commit_log()
+        store.flushing.commit_log.flush()
         steps, before = 0, 0
         while store.can_reput:
             store.reput()
-            now = sum(store.max_offset(topic, n) for n in range(30))
+            now = sum(store.reads.max_offset(topic, n) for n in range(30))
             assert now - before <= 4
             steps, before = steps + 1, now
         assert before == 30

@@ -59,7 +59,7 @@ def test_a_store_that_is_not_readable_takes_messages_and_gives_none():
     store.commit_pending()
     store.reput()
     with pytest.raises(StoreError, match="marked NOT_READABLE"):
-        store.get("Orders", 0, 0, 32)
+        store.reads.get("Orders", 0, 0, 32)
     store.flags.clear(RunningFlag.NOT_READABLE)
     assert bodies(store) == [b"before", b"after"]
 

@@ -102,7 +102,7 @@ def left_by(put: Put, run: MessageRun, **settings: Any) -> Left:
         filtered = {}
         for tag in TAGS:
             for queue_id in range(QUEUES):
-                got = store.get("Orders", queue_id, 0, 32, match={tags_code(tag)}.__contains__)
+                got = store.reads.get("Orders", queue_id, 0, 32, match={tags_code(tag)}.__contains__)
                 filtered[tag, queue_id] = got.count, got.records
         with_key = {key: sorted(store.index.find("Orders", key, 64, *FOREVER).positions) for key in KEYS}
         store.close()

@@ -29,7 +29,7 @@ def test_ST1_write_and_read_back(storage):
         assert [each.body for each in messages] == [b"%d" % n for n in range(queue_id, 90, 3)]
         assert [each.keys for each in messages] == [(f"k{n}",) for n in range(queue_id, 90, 3)]
     for n, result in enumerate(results):
-        found = decode_record(store.read(result.physical_offset))
+        found = decode_record(store.reads.read(result.physical_offset))
         assert (found.body, found.queue_offset, found.store_timestamp) == (b"%d" % n, n // 3, result.store_timestamp)
         assert found.offset_message_id == result.offset_message_id
     store.close()
@@ -38,14 +38,14 @@ def test_ST1_write_and_read_back(storage):
 def test_ST1_positions_outside_the_log(storage):
     store = open_store(storage)
     results = put_all(store, [message(b"x" * 100) for _ in range(100)])
-    assert decode_record(store.read(0)).queue_offset == 0
-    assert decode_record(store.read(results[-1].physical_offset)).queue_offset == 99
-    assert store.read(store.written_position) is None
-    assert store.read(store.written_position + 10**6) is None
-    assert store.read(results[-1].physical_offset, results[-1].size + 1) is None
-    assert store.read(-1) is None
-    assert store.read(results[1].physical_offset + 1) is None
-    assert store.read(results[1].physical_offset - 91) is None
+    assert decode_record(store.reads.read(0)).queue_offset == 0
+    assert decode_record(store.reads.read(results[-1].physical_offset)).queue_offset == 99
+    assert store.reads.read(store.written_position) is None
+    assert store.reads.read(store.written_position + 10**6) is None
+    assert store.reads.read(results[-1].physical_offset, results[-1].size + 1) is None
+    assert store.reads.read(-1) is None
+    assert store.reads.read(results[1].physical_offset + 1) is None
+    assert store.reads.read(results[1].physical_offset - 91) is None
     store.close()
 
 
@@ -61,7 +61,7 @@ def test_ST1_positions_outside_the_log(storage):
 def test_ST1_offsets_at_and_outside_the_ends(offset, status, next_offset):
     store = open_store()
     put_all(store, [message() for _ in range(10)])
-    result = store.get("Orders", 0, offset, 32)
+    result = store.reads.get("Orders", 0, offset, 32)
     assert (result.status, result.next_begin_offset, result.min_offset, result.max_offset) == (
         status,
         next_offset,
@@ -71,7 +71,7 @@ def test_ST1_offsets_at_and_outside_the_ends(offset, status, next_offset):
 
 
 def test_ST1_an_unknown_queue_is_empty():
-    result = open_store().get("Orders", 0, 7, 32)
+    result = open_store().reads.get("Orders", 0, 7, 32)
     assert (result.status, result.next_begin_offset) == (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
 
 
@@ -82,7 +82,7 @@ def test_ST2_a_clean_restart_keeps_everything(storage):
     store.close()
     again = open_store(storage)
     assert again.written_position == end
-    assert [again.max_offset("Orders", queue_id) for queue_id in range(2)] == [51, 50]
+    assert [again.reads.max_offset("Orders", queue_id) for queue_id in range(2)] == [51, 50]
     assert bodies(again) == [b"%d" % n for n in range(0, 101, 2)]
     result = put_all(again, [message(b"more", queue_id=1)])[0]
     assert (result.physical_offset, result.queue_offset) == (end, 50)
@@ -169,9 +169,9 @@ for turn in range(2):
                 store.reput()
         store.commit_pending()
         store.reput()
-        store.flush()
+        store.flushing.flush_all()
     assert len(os.listdir("/dev/fd")) < 140
-    print(sum(store.get("T%d" % n, k, 0, 32).count for n in range(30) for k in range(10)))
+    print(sum(store.reads.get("T%d" % n, k, 0, 32).count for n in range(30) for k in range(10)))
     store.close()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

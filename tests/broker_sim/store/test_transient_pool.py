@@ -31,17 +31,17 @@ def test_messages_are_seen_when_the_files_have_them():
     seen = []
     store = pooled(storage, on_arrival=seen.append)
     put(store, b"first", b"second")
-    assert (store.written_position, store.max_offset("Orders", 0), seen) == (0, 0, [])
+    assert (store.written_position, store.reads.max_offset("Orders", 0), seen) == (0, 0, [])
     assert store.buffered_position > 0
-    assert store.read(0) is None
-    store.flush_commit_log()
+    assert store.reads.read(0) is None
+    store.flushing.commit_log.flush()
     assert store.flushed_position == 0
     store.move_buffers()
     assert store.written_position == store.buffered_position
     store.reput()
     assert bodies(store) == [b"first", b"second"]
     assert [each.max_offset for each in seen] == [2]
-    store.flush_commit_log()
+    store.flushing.commit_log.flush()
     assert store.flushed_position == store.written_position
 
 
@@ -151,13 +151,13 @@ def test_a_deleted_topic_takes_what_is_in_buffers_with_it():
     store = pooled(storage)
     store.put(message(b"gone", topic="Gone"))
     put(store, b"kept")
-    store.delete_topic("Gone")
+    store.delete_topics(["Gone"])
     put(store, b"next")
     store.move_buffers()
     store.reput()
     killed = storage.clone()
     for each in (store, pooled(killed)):
-        assert each.topics() == {"Orders"}
+        assert each.reads.topics() == {"Orders"}
         assert bodies(each) == [b"kept", b"next"]
 
 

@@ -26,7 +26,7 @@ def crashed(vouched: int, behind: int = 0, behind_queues=QUEUES) -> MemoryStorag
     store = open_store(storage, **LOG)
     for turn in range(vouched):
         put_round(store, turn)
-    store.flush()
+    store.flushing.flush_all()
     for turn in range(vouched, vouched + behind):
         put_round(store, turn, behind_queues)
     store.abandon()

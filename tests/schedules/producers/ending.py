@@ -43,11 +43,11 @@ def _seen_aside(message: MessageExt) -> Seen:
 def _bounds(cluster: LocalCluster, topic: str) -> dict[Line, tuple[int, int]]:
     return {
         (topic, broker.config.broker_name, queue): (
-            broker.store.min_offset(topic, queue),
-            broker.store.max_offset(topic, queue),
+            broker.store.reads.min_offset(topic, queue),
+            broker.store.reads.max_offset(topic, queue),
         )
         for broker in cluster.brokers
-        for queue in broker.store.queue_ids(topic)
+        for queue in broker.store.reads.queue_ids(topic)
     }
 
 

@@ -70,7 +70,7 @@ class Database:
                 raise ValueError("the database is away")
             if luck < 0.2:
                 self.world.history.had["checker says nonsense"] += 1
-                return "COMMIT"
+                return "committed"
             if luck < 0.3 and not self.is_calm:
                 lasts = min(left, chance.uniform(*HANGS))
                 self.world.note("checker hangs", lasts)
@@ -148,7 +148,7 @@ async def _execute(member: Member, database: Database, row: Row, what: str) -> A
     elif what == "raise":
         raise ValueError("the database is away")
     elif what == "nonsense":
-        return "COMMIT"
+        return "committed"
     elif what in ("unknown", "never"):
         return UNKNOWN
     row.end = COMMIT

@@ -57,7 +57,7 @@ class Timed:
 
     def messages(self, topic: str = "T", queue_id: int = 0) -> list[MessageExt]:
         found: list[MessageExt] = []
-        while more := decode_messages(self.broker.store.get(topic, queue_id, len(found), 32).records):
+        while more := decode_messages(self.broker.store.reads.get(topic, queue_id, len(found), 32).records):
             found += more
         return found
 

@@ -50,7 +50,7 @@ class Kit:
 
     def flush(self, now: float = NOW) -> None:
         what = self.timers.prepare(now)
-        self.store.flush_commit_log()
+        self.store.flushing.commit_log.flush()
         self.timers.flush(what)
 
     def killed(self, *, now: int = NOW, **settings: int) -> Kit:

@@ -145,7 +145,7 @@ def test_DL4_an_old_file_of_the_log_goes_when_nothing_leads_to_it() -> None:
     kit.timers.drop(TICK + 1)
     assert kit.timers.take_expired() is None  # its messages are still there
     kit.put(40)
-    kit.store.flush()
+    kit.store.flushing.flush_all()
     first = kit.store.retention.take_log_file()
     assert first is not None
     kit.store.retention.remove(first)

@@ -68,7 +68,7 @@ def test_DL4_from_apaches_messages_comes_apaches_timer_to_the_byte(tmp_path: Pat
     now = TAKEN_AT + 700
     with wall_clock(lambda: now):
         timers.load(now)
-        timers.take_up_to(store.min_offset(TIMER_TOPIC, 0))
+        timers.take_up_to(store.reads.min_offset(TIMER_TOPIC, 0))
         clock = TimerClock(lambda: (now - TAKEN_AT) / 1000)
         metrics = TimerMetricsTable(RealStorage(root))
         commit = store.commit_pending
@@ -77,7 +77,7 @@ def test_DL4_from_apaches_messages_comes_apaches_timer_to_the_byte(tmp_path: Pat
         enqueue, dequeue = Enqueue(parts, delivery), Dequeue(parts, delivery)
         while enqueue.behind:
             assert enqueue.take(32)
-        store.flush_commit_log()
+        store.flushing.commit_log.flush()
         timers.flush(timers.prepare(now))
         assert (root / LOG).read_bytes() == golden_file(LOG)
         assert (root / "timerwheel").read_bytes() == wheel

@@ -1,0 +1,35 @@
+"""Moments: milliseconds since 1970, or an aware datetime. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from rocketpy.errors import ConfigError
+
+__all__ = ["SECONDS_BELOW", "checked_moment"]
+
+SECONDS_BELOW: Final = 10**11
+"""Whole numbers from 1 to here look like seconds: as milliseconds they are before March 1973."""
+_MOST: Final = 2**63 - 1
+
+
+def checked_moment(name: str, value: object) -> int:
+    """Convert a moment to milliseconds since 1970.
+
+    Args:
+        name: what it is, for errors.
+        value: milliseconds since 1970, or a datetime with a time zone. 0 is before all messages.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ConfigError(f"{name} must have a time zone, and {value!r} has none: call astimezone() on it")
+        return int(value.timestamp() * 1000)
+    if type(value) is not int or not 0 <= value <= _MOST:
+        raise ConfigError(f"{name} must be milliseconds since 1970, or a datetime with a time zone, not {value!r:.100}")
+    if 0 < value < SECONDS_BELOW:
+        raise ConfigError(f"{name} is {value}, and these look like seconds: give milliseconds")
+    return value
