@@ -67,7 +67,7 @@ def _queues_by_topic(topics: object) -> dict[str, int]:
     names = [topics] if isinstance(topics, str) else list(topics)
     for name in names:
         if not isinstance(name, str):
-            raise pytest.UsageError(f"topics={topics!r:.100}: {name!r:.100} is no name")
+            raise pytest.UsageError(f"topics={topics!r:.100}: {name!r:.100} is not a name")
     return dict.fromkeys(names, 4)
 
 

@@ -327,7 +327,7 @@ class MQClientInstance(Runnable):
         finally:
             if left:  # the time was up
                 logger.warning(
-                    "%s closes, and these brokers have not said in time that they know: %s",
+                    "%s closes, and these brokers did not confirm the unregistration in time: %s",
                     producer_group or consumer_group,
                     ", ".join(sorted(left)),
                 )

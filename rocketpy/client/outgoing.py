@@ -324,10 +324,10 @@ def _check_keys(messages: Sequence[Message]) -> None:
 def _no_message(given: object) -> ConfigError:
     if isinstance(given, MessageExt):
         return ConfigError(
-            f"give a Message, not {given!r:.100}, which a broker holds: to send it on, make a new one of its topic, "
-            "tags, keys and body (or value)"
+            f"expected a Message, got {given!r:.100}, which a broker holds: to send it on, make a new one of its "
+            "topic, tags, keys and body (or value)"
         )
-    return ConfigError(f"give a Message, not {given!r:.100}")
+    return ConfigError(f"expected a Message, got {given!r:.100}")
 
 
 def _no_body(message: Message) -> ConfigError:

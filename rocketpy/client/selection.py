@@ -122,7 +122,9 @@ def by_hash(queues: Sequence[MessageQueue], message: Message, arg: Any) -> Messa
         return _at(queues, 1231 if arg else 1237)
     if isinstance(arg, int) and -(2**63) <= arg < 2**63:
         return _at(queues, _int_hash(arg))
-    raise ConfigError(f"give a str or an int of 64 bits to choose a queue by, not {arg!r}; or a selector of your own")
+    raise ConfigError(
+        f"expected a str or an int of 64 bits to choose a queue by, got {arg!r}; or pass a selector of your own"
+    )
 
 
 def by_random(queues: Sequence[MessageQueue], message: Message, arg: Any = None) -> MessageQueue:

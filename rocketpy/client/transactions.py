@@ -58,7 +58,7 @@ def half_of(message: Message, group: str, unique_id: str) -> Message:
         ConfigError: the message has a delay or a time of delivery, or is not a Message.
     """
     if not isinstance(message, Message):
-        raise ConfigError(f"give a Message, not {message!r:.100}")
+        raise ConfigError(f"expected a Message, got {message!r:.100}")
     if not _TIMES.isdisjoint(message.properties):
         raise ConfigError(
             "a transactional message cannot have delay_level, delay or deliver_at, because it is delivered when the "

@@ -167,7 +167,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
             self._unheard.keep(each.queue, each.message)
             self._seldom.warning(
                 ("unheard", each.message.topic),
-                "nobody listens to %s here: its retries are kept in memory until you subscribe to it",
+                "no listener for topic %s here: its retries are kept in memory until you subscribe to it",
                 each.message.topic,
             )
 

@@ -224,12 +224,12 @@ def judge_in_order(
 def _log_failure(
     error: BaseException, messages: Sequence[MessageExt], seldom: Seldom, listener: object, *, again: bool
 ) -> None:
-    later = ", it comes again later" if again else ""
+    later = f"; the {'message' if len(messages) == 1 else 'messages'} will be retried" if again else ""
     is_async = callable(listener) and is_async_listener(listener)
     if is_async and is_a(error, RuntimeError) and _NO_LOOP in error_text(error):
         later += _ON_TRIO
     cause = messages[0].topic, type(error)
-    seldom.warning(cause, "the listener failed with %s%s", _what(messages), later, exc_info=error)
+    seldom.warning(cause, "the listener raised an exception for %s%s", _what(messages), later, exc_info=error)
 
 
 def _advice(outcome: object, messages: Sequence[MessageExt], *, batch: bool, in_order: bool) -> str:

@@ -472,7 +472,7 @@ class QueuePuller:
         # Log only the first of several failures in a row, of one queue of a broker: it may be away for hours.
         if self.error is None:
             cause = "failed", self.queue.broker_name, type(error)
-            self._parts.seldom.warning(cause, "a pull of %s failed, the next comes soon: %s", self.queue, error)
+            self._parts.seldom.warning(cause, "pulling %s failed and is retried: %s", self.queue, error)
         self.error = error
         self._parts.policy.failed(self.process_queue, error)
         if isinstance(error, BrokerError) and error.code in _NOT_SUBSCRIBED:

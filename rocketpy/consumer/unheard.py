@@ -78,7 +78,7 @@ class Unheard:
         topic = messages[0].topic
         self._seldom.warning(
             topic,
-            "nobody listens to %s: until it is subscribed, %s must wait and come again after a while",
+            "no listener for topic %s: until it is subscribed, %s must wait, and will be retried after a while",
             topic,
             counted(len(messages), "message"),
         )

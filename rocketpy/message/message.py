@@ -216,7 +216,7 @@ def _checked_level(level: object) -> int:
     if not isinstance(level, int) or isinstance(level, bool) or not 0 <= level <= MOST_LEVELS:
         raise ConfigError(
             f"delay_level is {level!r}: give a level that the brokers have, 1 to 18 as a rule, or 0 for none; a level "
-            "is no number of seconds: delay= takes those"
+            "is not a number of seconds: delay= takes those"
         )
     return level
 

@@ -67,7 +67,7 @@ def create_reply_message(
         ConfigError: The message is not a request, or the reply cannot be sent.
     """
     if not isinstance(request, MessageExt):
-        raise ConfigError(f"give the MessageExt that was consumed, not {request!r:.100}")
+        raise ConfigError(f"expected the MessageExt that was consumed, got {request!r:.100}")
     wanted = (PropertyName.CLUSTER, PropertyName.CORRELATION_ID, PropertyName.REPLY_TO_CLIENT)
     missing = [name for name in wanted if not request.properties.get(name)]
     if missing:
@@ -100,7 +100,7 @@ def as_request(message: Message, *, correlation_id: str, client_id: str, ttl: in
         ConfigError: it is not a message, is a reply, or is delayed.
     """
     if not isinstance(message, Message):
-        raise ConfigError(f"give a Message, not {message!r:.100}")
+        raise ConfigError(f"expected a Message, got {message!r:.100}")
     if message.properties.get(PropertyName.MESSAGE_TYPE) == REPLY:
         raise ConfigError("the message is a reply, which cannot be a request: send it with send")
     if not _DELAYS.isdisjoint(message.properties):

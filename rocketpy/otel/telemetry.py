@@ -72,7 +72,7 @@ class OpenTelemetry:
             ConfigError: the object is none of these, was instrumented before, or has listeners already.
         """
         if isinstance(role, type):
-            raise ConfigError(f"give an object, not the class {role.__name__}: instrument({role.__name__}(...))")
+            raise ConfigError(f"expected an object, got the class {role.__name__}: instrument({role.__name__}(...))")
         if getattr(role, _MARK, False):
             raise ConfigError(f"{role!r} is instrumented already: instrument each producer or consumer once")
         made = self._spans_of(role)
@@ -85,7 +85,7 @@ class OpenTelemetry:
             return Sends(self._instruments, role)
         if not hasattr(role, "subscribe"):
             raise ConfigError(
-                f"give a Producer, TransactionProducer, PushConsumer or LitePullConsumer, not {role!r:.100}"
+                f"expected a Producer, TransactionProducer, PushConsumer or LitePullConsumer, got {role!r:.100}"
             )
         if not hasattr(role, "poll") and role.status().topics:
             raise ConfigError(f"{role!r} has listeners already: instrument it before you subscribe")

@@ -122,8 +122,8 @@ class Liveness:
 
     def _ran_out(self) -> RequestTimeoutError:
         return RequestTimeoutError(
-            f"no answer from {self._address} in time; whether the request was carried out is unknown: look before you"
-            " repeat it, or allow more time",
+            f"no answer from {self._address} in time; the request may or may not have been carried out: check before"
+            " you repeat it, or allow more time",
             address=self._address,
         )
 

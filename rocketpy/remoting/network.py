@@ -57,7 +57,7 @@ class TcpNetwork:
             return await connect(host, port)
         except UnicodeError as exc:
             # Addresses come from peers, too, and the resolver refuses an empty or overlong label in this way.
-            raise OSError(errno.EINVAL, f"{host!r:.80} is no host name") from exc
+            raise OSError(errno.EINVAL, f"{host!r:.80} is not a host name") from exc
 
     async def listen(self, host: str, port: int) -> list[Listener]:
         """Listen on every address that `host` stands for."""

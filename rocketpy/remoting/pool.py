@@ -272,7 +272,7 @@ class ConnectionPool:
         reason = text if peer.error is None else peer.error.reason
         pause = peer.not_before - trio.current_time()
         if pause > 0:
-            text += f" (the next try comes in {pause:.1f} s at the earliest)"
+            text += f" (not tried again for {pause:.1f} s)"
         error = ConnectError(text, address=peer.address, reason=reason)
         error.__cause__ = peer.error
         return error

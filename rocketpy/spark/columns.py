@@ -192,7 +192,7 @@ def _put_delay_level(properties: dict[str, str], value: object) -> None:
     if not 0 <= level <= MOST_LEVELS:
         raise ConfigError(
             f"the delay level is {level}: give a level that the brokers have, 1 to 18 as a rule, or 0 or null for "
-            "none; a level is no number of seconds: deliver_at takes a time"
+            "none; a level is not a number of seconds: deliver_at takes a time"
         )
     if level:
         properties[PropertyName.DELAY] = str(level)
@@ -217,7 +217,7 @@ def _milliseconds(value: Any) -> int:
     try:
         return round(value.timestamp() * 1000)
     except (ValueError, OverflowError, OSError) as exc:
-        raise ConfigError("deliver_at is no moment that this machine can express") from exc
+        raise ConfigError("deliver_at is not a moment that this machine can express") from exc
 
 
 def _put_wait_store_ok(properties: dict[str, str], value: object) -> None:

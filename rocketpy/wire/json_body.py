@@ -399,7 +399,7 @@ def _object_key(text: str) -> Any:
     try:
         return parse_json(text, max_depth=4, max_members=64)
     except RemoteProtocolError as exc:
-        raise Unreadable(f"a key is no object: {exc}") from exc
+        raise Unreadable(f"a key is not an object: {exc}") from exc
 
 
 def _tuple_codec(hint: Any) -> Codec:

@@ -172,7 +172,7 @@ def _unique_id_bytes(text: str) -> bytes:
 
 def _id_bytes(text: str, what: str) -> bytes:
     if not isinstance(text, str):
-        raise ConfigError(f"{text!r:.100} is not {what}: it is no text")
+        raise ConfigError(f"{text!r:.100} is not {what}: it is not text")
     if len(text) not in (32, 56) or not text.isascii():
         raise ConfigError(f"{text[:64]!r} is not {what}: it has 32 or 56 hexadecimal characters")
     try:

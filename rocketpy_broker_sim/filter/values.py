@@ -75,7 +75,7 @@ def read_long(text: str) -> int:
 def _whole(text: str, bits: int) -> int:
     # Digits of all scripts count, as in Java, except those beyond 16 bits, of which Java sees two surrogates.
     if len(text) > LONGEST_NUMBER or _WHOLE.fullmatch(text) is None or (not text.isascii() and max(text) > "\uffff"):
-        raise EvaluationError(f"{text[:40]!r} is no whole number")
+        raise EvaluationError(f"{text[:40]!r} is not a whole number")
     if len(text) > _MOST_DIGITS:
         sign = "-" if text[0] == "-" else ""
         text = sign + "".join(str(int(digit)) for digit in text.lstrip("+-")).lstrip("0")
@@ -95,7 +95,7 @@ def read_double(text: str) -> float:
     trimmed = text.strip(_BLANKS)
     found = _DOUBLE.fullmatch(trimmed) if len(trimmed) <= LONGEST_NUMBER else None
     if found is None:
-        raise EvaluationError(f"{text[:40]!r} is no number")
+        raise EvaluationError(f"{text[:40]!r} is not a number")
     if found[1] is not None:
         try:
             return float.fromhex(trimmed.rstrip("fFdD") if trimmed[-1] in "fFdD" else trimmed)

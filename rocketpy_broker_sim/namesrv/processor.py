@@ -387,7 +387,7 @@ def update_config(server: NameServer, connection: Connection, request: RemotingC
     try:
         properties = parse_properties(request.body.decode())
     except (UnicodeDecodeError, ConfigError) as exc:
-        remark = "the body is no text of key=value lines"
+        remark = "the body is not text of key=value lines"
         raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, remark) from exc
     update_settings([server.config], properties, NAMESRV_UPDATES)
     server.refresh_settings()

@@ -42,5 +42,5 @@ class DelayLevels:
 def _delay_ms(text: str) -> int:
     match = _DELAY.fullmatch(text)
     if match is None:
-        raise ConfigError(f"messageDelayLevel: {text!r:.100} is no delay, write a number and one of s, m, h, d")
+        raise ConfigError(f"messageDelayLevel: {text!r:.100} is not a delay, write a number and one of s, m, h, d")
     return int(match[1]) * _UNIT_MS[match[2]]

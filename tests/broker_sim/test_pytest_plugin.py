@@ -150,7 +150,7 @@ MISTAKES = {
     "network='memory'": "speaks TCP",
     "brokers=0": "brokers must be at least 1, not 0",
     "topics=5": "topics=5: name them in a list",
-    "topics=['Orders', 5]": "5 is no name",
+    "topics=['Orders', 5]": "5 is not a name",
     "topics={'Orders': 0}": "the number of queues of Orders must be 1 to 1024",
     "topics='two words'": "characters besides",
     "virtual_time='no'": "virtual_time='no': it is True or False",

@@ -123,7 +123,7 @@ async def test_closing_has_one_deadline_and_says_what_is_left(
         assert "listeners of billing are still running after 2 s" in caplog.text
         # Of both retry topics, which have a queue on each broker, that of the hung one is among them.
         assert "the offsets of 21 queues are not committed" in caplog.text
-        assert f"these brokers have not said in time that they know: {b.address}" in caplog.text
+        assert f"these brokers did not confirm the unregistration in time: {b.address}" in caplog.text
 
 
 async def test_a_retry_topic_that_is_missing_alone_is_told_of(autojump_clock: MockClock) -> None:

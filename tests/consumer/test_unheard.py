@@ -57,7 +57,7 @@ async def test_RT1_one_line_a_second_tells_of_retries_that_wait(
             for _ in range(200):
                 retries(w, 1)
                 await trio.sleep(0.01)
-        lines = [each.getMessage() for each in caplog.records if "nobody listens to Bills" in each.getMessage()]
+        lines = [each.getMessage() for each in caplog.records if "no listener for topic Bills" in each.getMessage()]
         assert 2 <= len(lines) <= 3
         assert "more like this" in lines[1]
 

@@ -170,7 +170,7 @@ def test_threat_M7_separators_are_refused_everywhere(arguments: dict[str, Any]) 
         ({"delay_level": "3"}, "delay_level is '3'"),
         ({"delay_level": True}, "delay_level is True"),
         ({"delay_level": 65}, "delay_level is 65: give a level that the brokers have, 1 to 18 as a rule"),
-        ({"delay_level": 600}, "a level is no number of seconds: delay= takes those"),
+        ({"delay_level": 600}, "a level is not a number of seconds: delay= takes those"),
         ({"delay_level": 1 << 31}, "delay_level is 2147483648"),
         ({"delay": -1}, "delay is -1"),
         ({"delay": float("nan")}, "delay is nan"),

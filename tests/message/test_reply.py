@@ -49,7 +49,7 @@ def test_S18_a_request_without_a_time_to_live_can_be_replied_to() -> None:
 
 
 def test_S18_only_a_message_that_was_consumed_can_be_replied_to() -> None:
-    with pytest.raises(ConfigError, match="give the MessageExt that was consumed, not <Message"):
+    with pytest.raises(ConfigError, match="expected the MessageExt that was consumed, got <Message"):
         create_reply_message(Message("T", b"x"), b"42")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="the body is empty"):
         create_reply_message(request(), b"")
@@ -68,7 +68,7 @@ def test_S18_a_request_is_a_copy_of_its_message() -> None:
 def test_S18_a_reply_is_not_asked_and_neither_is_anything_else() -> None:
     for wrong, words in (
         (create_reply_message(request(), b"42"), "the message is a reply, which cannot be a request"),
-        ("x", "give a Message"),
+        ("x", "expected a Message"),
     ):
         with pytest.raises(ConfigError, match=words):
             as_request(wrong, correlation_id="id", client_id="me@1", ttl=1)  # type: ignore[arg-type]

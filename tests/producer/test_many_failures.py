@@ -256,7 +256,7 @@ async def test_a_frame_without_an_answer_is_given_up_after_its_own_time(autojump
     async with opened(broker, retry_times_when_send_failed=0) as (producer, _):
         await producer.send(Message("T", b"connects"))
         started = trio.current_time()
-        with pytest.raises(SendManyError, match="whether") as caught:
+        with pytest.raises(SendManyError, match="may or may not") as caught:
             await producer.send_many(numbered(3), timeout=1.5)
         assert 1.4 < trio.current_time() - started < 1.7
     assert isinstance(caught.value.__cause__, RequestTimeoutError)

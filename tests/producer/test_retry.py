@@ -88,7 +88,7 @@ async def test_S12_all_tries_share_one_deadline(autojump_clock, opened):
 async def test_a_try_cut_off_by_the_deadline_is_one_whose_outcome_is_unknown(autojump_clock, opened):
     broker = SendBroker(script=["silence"])
     async with opened(broker) as (producer, _):
-        with pytest.raises(RequestTimeoutError, match=r"no answer from .*unknown"):
+        with pytest.raises(RequestTimeoutError, match=r"no answer from .*may or may not"):
             await producer.send(message())  # the first one: no connection is there yet
     assert len(broker.taken) == 1
 
@@ -223,7 +223,7 @@ async def test_R2_a_broker_that_is_gone_is_a_connect_error(autojump_clock, opene
 async def test_R2_a_connection_that_ends_under_way_says_that_the_outcome_is_unknown(autojump_clock, opened):
     broker = SendBroker(script=["hang up"])
     async with opened(broker, retry_times_when_send_failed=0) as (producer, _):
-        with pytest.raises(ConnectionLostError, match="unknown"):
+        with pytest.raises(ConnectionLostError, match="may or may not"):
             await producer.send(message())
 
 

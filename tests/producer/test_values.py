@@ -176,7 +176,7 @@ async def test_B2_a_message_that_only_fits_without_a_frame_goes_without(autojump
     [
         ((5,), "an iterable of messages"),
         (([Message("T", b"x"), Message("U", b"x")],), "one topic"),
-        (([Message("T", b"x"), None],), "give a Message"),
+        (([Message("T", b"x"), None],), "expected a Message"),
     ],
 )
 async def test_B1_batches_refuses_what_send_batch_would(autojump_clock, opened, given, said):

@@ -158,7 +158,7 @@ def test_without_a_route_the_local_ip_is_loopback(monkeypatch: pytest.MonkeyPatc
 async def test_threat_M14_a_name_that_the_resolver_refuses_is_a_connect_error(host: str) -> None:
     """An address may come from a name server: it must not end the client that dials it."""
     async with ConnectionPool(TcpNetwork()).open() as pool:
-        with pytest.raises(ConnectError, match="is no host name"):
+        with pytest.raises(ConnectError, match="is not a host name"):
             await pool.get(f"{host}:10911", timeout=5)
 
 

@@ -63,7 +63,7 @@ def test_S18_a_request_without_a_reply_times_out_and_what_is_wrong_is_refused(su
         async with entered(surface.module.Producer("pg", namesrv=namesrv)) as producer:
             with pytest.raises(ReplyTimeoutError, match=r"within 0\.3 s"):
                 await call(producer.request(Message(replying, b"silence"), timeout=0.3))
-            with pytest.raises(ConfigError, match="give a Message"):
+            with pytest.raises(ConfigError, match="expected a Message"):
                 await call(producer.request("x"))
             with pytest.raises(ConfigError, match="timeout must be seconds or a timedelta, more than 0"):
                 await call(producer.request(Message(replying, b"x"), timeout=0))

@@ -197,7 +197,7 @@ async def test_a_listener_that_raised_is_not_said_to_get_its_message_again(
             assert failing.statistics().dropped == 1
         assert "the cache is away" in caplog.text
         assert "does not come again: broadcasting has no retries" in caplog.text
-        assert "comes again later" not in caplog.text
+        assert "will be retried" not in caplog.text
 
 
 @pytest.mark.parametrize("answer", [ConsumeResult.RETRY, RetryLater(-1)])

@@ -224,7 +224,7 @@ class ThreadConnection:
     def timed_out(self) -> RequestTimeoutError:
         """What those get whose answers do not come in time."""
         return RequestTimeoutError(
-            f"no answer from {self.address} in time; whether the request was carried out is unknown",
+            f"no answer from {self.address} in time; the request may or may not have been carried out",
             address=self.address,
         )
 
@@ -278,8 +278,8 @@ class ThreadConnection:
 
     def _lost_while_waiting(self) -> ConnectionLostError:
         error = ConnectionLostError(
-            f"the connection to {self.address} ended while an answer was due; whether the request was carried out is"
-            f" unknown: {self.error}",
+            f"the connection to {self.address} closed before the answer arrived; the request may or may not have been "
+            f"carried out: {self.error}",
             address=self.address,
         )
         error.__cause__ = self.error

@@ -72,14 +72,14 @@ def _array(data: bytes) -> list[Any]:
         raise RemoteProtocolError(f"{len(data)} bytes of JSON, the limit is {limits.max_json_body}")
     value = parse_json(data, max_depth=limits.max_body_depth, max_members=limits.max_body_members)
     if not isinstance(value, list):
-        raise RemoteProtocolError("the body is no JSON array")
+        raise RemoteProtocolError("the body is not a JSON array")
     return value
 
 
 def _names(data: bytes) -> list[str]:
     names = _array(data)
     if not all(isinstance(name, str) for name in names):
-        raise RemoteProtocolError("the body is no array of names")
+        raise RemoteProtocolError("the body is not an array of names")
     return names
 
 

@@ -95,5 +95,5 @@ def _decode(text: str, read: Callable[[str], _Value], *, named: bool = False) ->
 
 def _int(text: str) -> int:
     if len(text) > 20 or not text.isascii() or not text.removeprefix("-").isdigit():
-        raise ValueError(f"{text!r:.30} is no number")
+        raise ValueError(f"{text!r:.30} is not a number")
     return int(text)

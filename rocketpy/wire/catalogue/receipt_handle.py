@@ -123,5 +123,5 @@ class ReceiptHandle:
 
 def _number(text: str) -> int:
     if len(text) > 20 or not text.isascii() or not text.removeprefix("-").isdigit():
-        raise ValueError(f"{text!r:.30} is no number")
+        raise ValueError(f"{text!r:.30} is not a number")
     return int(text)

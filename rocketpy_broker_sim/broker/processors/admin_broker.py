@@ -43,7 +43,7 @@ def update_config(broker: BrokerAdminView, connection: Connection, request: Remo
     try:
         properties = parse_properties(request.body.decode())
     except (UnicodeDecodeError, ConfigError):
-        return request.answer(ResponseCode.INVALID_PARAMETER, "the body is no text of key=value lines")
+        return request.answer(ResponseCode.INVALID_PARAMETER, "the body is not text of key=value lines")
     config = broker.config
     permission = config.broker_permission
     update_settings([config, config.store, config.server], properties, BROKER_UPDATES)

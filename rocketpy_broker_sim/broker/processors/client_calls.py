@@ -90,7 +90,7 @@ def _record(broker: CallView, message_id: str | None) -> bytes:
     try:
         offset = decode_offset_message_id(message_id or "").offset
     except (ConfigError, RemoteProtocolError, ValueError) as exc:
-        raise invalid("the message id is none that names a broker and a place in its log") from exc
+        raise invalid("the message id does not name a broker and a place in its log") from exc
     record = broker.reads.read(offset) if offset >= 0 else None
     if record is None:
         raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, f"there is no message at {offset} of the log")

@@ -103,7 +103,7 @@ def _apply(found: dict[str, str], sign: str, key: str, value: str, attribute: At
     elif value in attribute.values:
         found[key] = value
     else:
-        raise _refusal(f"{value[:64]!r} is no value of the attribute {key!r}")
+        raise _refusal(f"{value[:64]!r} is not a value of the attribute {key!r}")
 
 
 def _refusal(remark: str) -> BrokerError:

@@ -141,7 +141,7 @@ class TopicTable(StoredTable):
             return existing
         model = self._topics.get(default_topic)
         if model is None or not self._may_copy(model):
-            log.warning("topic %.256r was not made: the default topic %.256r is no model", topic, default_topic)
+            log.warning("topic %.256r was not made: the default topic %.256r is not a model", topic, default_topic)
             return None
         queues = max(0, min(client_queues, model.write_queue_nums))
         made = TopicConfig(

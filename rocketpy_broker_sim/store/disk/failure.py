@@ -118,7 +118,7 @@ def store_error(exc: OSError, doing: str, where: str, *, fatal: bool = False) ->
     if exc.errno in (errno.ELOOP, errno.EISDIR):
         path = exc.filename if isinstance(exc.filename, str) else where
         kind = "link" if exc.errno == errno.ELOOP else "folder"
-        text = f"{doing} failed: {path} is no regular file but a {kind}: put the file itself in its place"
+        text = f"{doing} failed: {path} is not a regular file but a {kind}: put the file itself in its place"
         return StoreCorruptError(text, path=path, offset=0)
     advice = _ADVICE.get(exc.errno or 0, exc.strerror or str(exc))
     if exc.errno in _ABOUT_A_PATH and isinstance(exc.filename, str) and exc.filename != where:

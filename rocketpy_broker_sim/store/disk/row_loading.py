@@ -97,8 +97,8 @@ def _size(storage: Storage, file: MappedFile, *, keep_open: bool) -> int:
         if exc.errno not in _NO_FILE:
             raise
         raise StoreCorruptError(
-            f"{storage.describe(file.path)} is no regular file but a {_NO_FILE[exc.errno]}: put the file itself in its "
-            "place",
+            f"{storage.describe(file.path)} is not a regular file but a {_NO_FILE[exc.errno]}: put the file itself in "
+            "its place",
             path=file.path,
             offset=0,
         ) from exc

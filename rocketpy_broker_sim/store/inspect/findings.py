@@ -59,7 +59,7 @@ def file_findings(row: FileRow, part: str, *, unclean: bool) -> Iterator[Finding
             yield _at(file, part, RECOVERED if torn else DAMAGE, _size_text(file, row, torn), size=file.size)
         before = row.files[index - 1] if index else None
         if file.start % row.file_size:
-            yield _at(file, part, DAMAGE, f"its name is no multiple of the file size {row.file_size}")
+            yield _at(file, part, DAMAGE, f"its name is not a multiple of the file size {row.file_size}")
         elif before is not None and before.start + row.file_size != file.start:
             missing = file.start - before.start - row.file_size
             text = f"the files before it are missing, {missing} bytes: put them back from a copy, or repair the store"

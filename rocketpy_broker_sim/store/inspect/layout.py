@@ -121,14 +121,14 @@ def open_layout(storage: Storage, config: MessageStoreConfig | None = None) -> S
     with translated(storage, ""):
         names = storage.list("") if storage.is_dir("") else None
     if names is None:
-        raise ConfigError(f"{where} is no directory: name the directory of a store (storePathRootDir)")
+        raise ConfigError(f"{where} is not a directory: name the directory of a store (storePathRootDir)")
     for name in names:
         kind = next((text for prefix, text in _FOREIGN.items() if name.lower().startswith(prefix)), None)
         if kind is not None:
             raise ConfigError(f"{where} is a store of another kind: {kind}, which is not read here")
     if not {commit_log.FOLDER, consume_queue.FOLDER} & {*names} and not storage.is_dir(commit_log.FOLDER):
         hint = _hint(storage, names)
-        raise ConfigError(f"{where} is no store: it has no folder {commit_log.FOLDER}; {hint}")
+        raise ConfigError(f"{where} is not a store: it has no folder {commit_log.FOLDER}; {hint}")
     return StoreLayout(storage, config)
 
 

@@ -36,7 +36,7 @@ class ReadOnlyStorage(RealStorage):
         descriptor = os.open(self._resolve(path), _FLAGS)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise OSError(errno.EINVAL, "this is no file", path)
+            raise OSError(errno.EINVAL, "this is not a file", path)
         return RealFile(descriptor)
 
     def _refuse(self, path: str) -> NoReturn:

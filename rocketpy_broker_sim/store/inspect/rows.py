@@ -54,7 +54,8 @@ def translated(storage: Storage, path: str) -> Iterator[None]:
         where = storage.describe(path)
         if exc.errno in (errno.ELOOP, errno.EINVAL, errno.EISDIR, errno.ENXIO):
             raise StoreCorruptError(
-                f"{where} is no regular file: a store has files there and no links; put the file itself in its place",
+                f"{where} is not a regular file: a store has files there and no links; put the file itself in its "
+                "place",
                 path=path,
                 offset=0,
             ) from exc

@@ -256,8 +256,8 @@ def test_directories_that_are_no_store(look, tmp_path):
     (tmp_path / "file").write_text("x")
     store = golden_copy("5.3.3-clean", tmp_path)
     for directory, said in (
-        (tmp_path / "missing", "no directory"),
-        (tmp_path / "file", "no directory"),
+        (tmp_path / "missing", "is not a directory"),
+        (tmp_path / "file", "is not a directory"),
         (tmp_path / "empty", "it has no folder commitlog"),
         (store / "commitlog", "a folder within a store"),
         (tmp_path, "'5.3.3-clean' in it has one"),
@@ -281,12 +281,12 @@ def test_threat_M12_links_and_other_things_in_place_of_files(look, tmp_path):
     first.unlink()
     (tmp_path / "elsewhere").write_bytes(content)
     first.symlink_to(tmp_path / "elsewhere")
-    assert "is no regular file" in refusal(look, "commitlog", store)
+    assert "is not a regular file" in refusal(look, "commitlog", store)
     assert str(first) in look.err
     assert look.status == 1
     first.unlink()
     os.mkfifo(first)
-    assert "is no regular file" in refusal(look, "commitlog", store)
+    assert "is not a regular file" in refusal(look, "commitlog", store)
 
 
 def test_threat_M12_files_that_cannot_be_read(look, tmp_path, monkeypatch):

@@ -189,12 +189,12 @@ def test_threat_M12_links_and_folders_in_place_of_files_stop_the_start(tmp_path)
     target = tmp_path / LOG
     target.rename(tmp_path / "elsewhere")
     target.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StoreCorruptError, match="is no regular file") as caught:
+    with pytest.raises(StoreCorruptError, match="is not a regular file") as caught:
         open_store(storage)
     assert (caught.value.path, caught.value.offset) == (LOG, 0)
     target.unlink()
     target.mkdir()
-    with pytest.raises(StoreCorruptError, match="is no regular file"):
+    with pytest.raises(StoreCorruptError, match="is not a regular file"):
         open_store(storage)
     target.rmdir()
     (tmp_path / "elsewhere").rename(target)

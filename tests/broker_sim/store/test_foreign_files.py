@@ -51,7 +51,7 @@ def test_threat_M12_links_in_the_place_of_files_are_refused(root, tmp_path, patt
     before = elsewhere.read_bytes()
     error = refused(root)
     assert (error.path, error.offset) == (str(path.relative_to(root)), 0)
-    assert "is no regular file but a link" in str(error)
+    assert "is not a regular file but a link" in str(error)
     assert elsewhere.read_bytes() == before
 
 
