@@ -31,5 +31,5 @@ def checked_moment(name: str, value: object) -> int:
     if type(value) is not int or not 0 <= value <= _MOST:
         raise ConfigError(f"{name} must be milliseconds since 1970, or a datetime with a time zone, not {value!r:.100}")
     if 0 < value < SECONDS_BELOW:
-        raise ConfigError(f"{name} is {value}, and these look like seconds: give milliseconds")
+        raise ConfigError(f"{name} is {value}, which looks like seconds: give milliseconds")
     return value

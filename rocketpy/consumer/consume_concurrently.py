@@ -132,7 +132,7 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
             seldom=self._seldom,
             again=again,
             listener=listener,
-            told=self._told,
+            logged=self._logged,
         )
         self.counters.consumed += verdict.done
         if verdict.done:

@@ -264,7 +264,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
             pause=self._config.suspend_current_queue_time,
             seldom=self._seldom,
             listener=listener,
-            told=self._told,
+            logged=self._logged,
         )
         if verdict.rollback:
             self._note_failed(queue, len(messages))

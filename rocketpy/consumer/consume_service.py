@@ -19,7 +19,7 @@ import trio
 from rocketpy.consumer.calls import Call, Finished, messages_of
 from rocketpy.consumer.consumed import Consumed
 from rocketpy.consumer.inside import is_inside
-from rocketpy.consumer.listeners import Told, is_async_listener
+from rocketpy.consumer.listeners import LoggedListeners, is_async_listener
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.runners import ListenerRunner, RunnerMaker, TaskRunner
 from rocketpy.consumer.thread_runner import runner_for_plain_listeners
@@ -111,7 +111,7 @@ class ConsumeService(ABC):
         self._settled = trio.Event()
         self._unheard = Unheard(subscriptions, config.pull_threshold_for_queue // 2, self._hand_over, self._put_off)
         self._seldom = Seldom(logger, clock=trio.current_time)
-        self._told = Told()
+        self._logged = LoggedListeners()
         self._stopping = False
         self._nursery: trio.Nursery | None = None
 

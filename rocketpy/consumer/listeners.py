@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "A_COPY",
+    "LoggedListeners",
     "OrderVerdict",
     "Raised",
-    "Told",
     "Verdict",
     "is_a",
     "is_async_listener",
@@ -105,14 +105,14 @@ _ON_TRIO = (
     "; async listeners of rocketpy.sync run on trio, as those of rocketpy do: await trio's functions in them, or use "
     "rocketpy.aio, which is for asyncio"
 )
-_MOST_TOLD = 64
+_MOST_LOGGED = 64
 
 
-class Told:
+class LoggedListeners:
     """The listeners of one consumer whose mistakes are logged already. One that returns junk does so every time."""
 
     def __init__(self) -> None:
-        self._listeners: deque[object] = deque(maxlen=_MOST_TOLD)
+        self._listeners: deque[object] = deque(maxlen=_MOST_LOGGED)
 
     def is_first(self, listener: object) -> bool:
         """Note a mistake of a listener. Returns whether it is its first."""
@@ -131,7 +131,7 @@ def judge(
     again: bool = True,
     in_order: bool = False,
     listener: object = None,
-    told: Told | None = None,
+    logged: LoggedListeners | None = None,
 ) -> Verdict:
     """Interpret the result of a call, a `Raised` included. Failures are logged, one of a kind a second for each topic.
 
@@ -143,7 +143,7 @@ def judge(
         again: whether the log should say that failed messages come again.
         in_order: whether a listener may return a Suspend, for the log.
         listener: the listener.
-        told: the listeners whose mistakes are logged already; None to log every one.
+        logged: the listeners whose mistakes are logged already; None to log every one.
     """
     if outcome is None or outcome is True or outcome is ConsumeResult.SUCCESS:
         return Verdict(len(messages))
@@ -157,7 +157,7 @@ def judge(
         _log_failure(outcome.error, messages, seldom, listener, again=again)
         return Verdict(0)
     advice = _advice(outcome, messages, batch=batch, in_order=in_order)
-    if told is None or told.is_first(listener):
+    if logged is None or logged.is_first(listener):
         _log_mistake(outcome, messages, advice, again=again)
     return Verdict(0)
 
@@ -192,7 +192,7 @@ def judge_in_order(
     pause: float,
     seldom: Seldom,
     listener: object = None,
-    told: Told | None = None,
+    logged: LoggedListeners | None = None,
 ) -> OrderVerdict:
     """Interpret the result of a call in an orderly consumer. Failures are logged as in `judge`.
 
@@ -204,18 +204,18 @@ def judge_in_order(
         pause: seconds until failed messages come again, unless the result says otherwise.
         seldom: the logger, which limits repetitions.
         listener: the listener.
-        told: the listeners whose mistakes are logged already; None to log every one.
+        logged: the listeners whose mistakes are logged already; None to log every one.
     """
     if is_a(outcome, Suspend):
         return OrderVerdict(0, outcome.seconds)
     if outcome is ConsumeResult.COMMIT or outcome is ConsumeResult.ROLLBACK:
         commit = outcome is ConsumeResult.COMMIT
         if auto_commit:
-            if told is None or told.is_first(listener):
+            if logged is None or logged.is_first(listener):
                 _log_mistake(outcome, messages, _NO_COMMITS, again=not commit)
             return OrderVerdict(len(messages)) if commit else OrderVerdict(0, pause)
         return OrderVerdict(len(messages), commit=True) if commit else OrderVerdict(0, pause, rollback=True)
-    done, level = judge(outcome, messages, batch=batch, seldom=seldom, in_order=True, listener=listener, told=told)
+    done, level = judge(outcome, messages, batch=batch, seldom=seldom, in_order=True, listener=listener, logged=logged)
     if level == BROKER_DECIDES or done == len(messages):
         return OrderVerdict(done, pause)
     return OrderVerdict(done, _DELAYS[level - 1] if 0 < level <= len(_DELAYS) else _LONGEST_PAUSE, dead=level < 0)

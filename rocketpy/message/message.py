@@ -246,7 +246,7 @@ def _deliver_ms(deliver_at: object) -> int:
     elif isinstance(deliver_at, bool) or not isinstance(deliver_at, int) or deliver_at < 0:
         raise ConfigError(f"deliver_at is {deliver_at!r}: give an aware datetime, or milliseconds since 1970")
     elif 0 < deliver_at < SECONDS_BELOW:
-        raise ConfigError(f"deliver_at is {deliver_at}, and these look like seconds: give milliseconds since 1970")
+        raise ConfigError(f"deliver_at is {deliver_at}, which looks like seconds: give milliseconds since 1970")
     else:
         moment = deliver_at
     if moment > _LONG:

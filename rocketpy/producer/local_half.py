@@ -152,8 +152,10 @@ def judged(what: str, returned: object) -> Outcome:
     """The outcome if a function returned this object."""
     if isinstance(returned, LocalTransactionState):
         return Outcome(returned)
-    if isinstance(returned, str) and (state := LocalTransactionState.__members__.get(returned.upper())) is not None:
-        return Outcome(state)
+    if isinstance(returned, str) and str.isascii(returned):  # other letters become these, too, in capitals
+        state = LocalTransactionState.__members__.get(str.upper(returned))
+        if state is not None:
+            return Outcome(state)
     try:
         no_coroutine(returned)
     except NotAwaited as exc:

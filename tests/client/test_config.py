@@ -222,7 +222,7 @@ def test_values_that_cannot_be_used_are_refused_with_advice(field: str, value: o
         ("allocate_strategy", AllocateAveragely, "write AllocateAveragely()"),
         ("allocate_strategy", _answers_late, "a plain function"),
         ("broker_suspend_max_time", 30.0, "longer than"),
-        ("consume_timestamp", 1_700_000_000, "consume_timestamp is 1700000000, and these look like seconds: give mill"),
+        ("consume_timestamp", 1_700_000_000, "consume_timestamp is 1700000000, which looks like seconds: give mill"),
         ("consume_timestamp", 20240131235959, "give local yyyyMMddHHmmss as a str"),
         ("consume_timestamp", datetime(2024, 1, 31, 12), "must have a time zone"),  # noqa: DTZ001
         ("consume_timestamp", True, "milliseconds since 1970, or a datetime"),

@@ -13,9 +13,9 @@ import trio
 
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.consumer.listeners import (
+    LoggedListeners,
     OrderVerdict,
     Raised,
-    Told,
     Verdict,
     is_async_listener,
     is_ctrl_c,
@@ -103,7 +103,7 @@ def test_threat_L7_a_mistake_is_logged_once_for_each_listener(in_order: bool, ca
     def another(message: object) -> int:
         return 7
 
-    told = Told()
+    logged = LoggedListeners()
     for listener in (one, another, one, another, one):
         outcome = listener(None)
         if in_order:
@@ -115,10 +115,10 @@ def test_threat_L7_a_mistake_is_logged_once_for_each_listener(in_order: bool, ca
                 pause=1.0,
                 seldom=SELDOM,
                 listener=listener,
-                told=told,
+                logged=logged,
             )
         else:
-            judge(outcome, [stored(0)], batch=False, seldom=SELDOM, listener=listener, told=told)
+            judge(outcome, [stored(0)], batch=False, seldom=SELDOM, listener=listener, logged=logged)
     assert [entry.levelname for entry in caplog.records] == ["ERROR", "ERROR"]
     assert "returned 'done'" in caplog.records[0].message
     assert "returned 7" in caplog.records[1].message

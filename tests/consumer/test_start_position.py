@@ -73,7 +73,7 @@ def test_PL11_a_moment_may_be_said_in_three_ways() -> None:
     assert timestamp_ms(moment) == timestamp_ms(1_706_745_599_000) == 1_706_745_599_000
     assert timestamp_ms(moment.astimezone().strftime("%Y%m%d%H%M%S")) == 1_706_745_599_000
     assert timestamp_ms(0) == 0
-    with pytest.raises(ConfigError, match="these look like seconds: give milliseconds"):
+    with pytest.raises(ConfigError, match="which looks like seconds: give milliseconds"):
         timestamp_ms(1_706_745_599)
 
 

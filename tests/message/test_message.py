@@ -182,7 +182,7 @@ def test_threat_M7_separators_are_refused_everywhere(arguments: dict[str, Any]) 
         ({"deliver_at": 1.5}, "deliver_at is 1.5"),
         ({"deliver_at": False}, "deliver_at is False"),
         ({"deliver_at": datetime(2030, 1, 1)}, "no time zone"),  # noqa: DTZ001
-        ({"deliver_at": 1_700_000_000}, "is 1700000000, and these look like seconds: give milliseconds"),
+        ({"deliver_at": 1_700_000_000}, "is 1700000000, which looks like seconds: give milliseconds"),
         ({"deliver_at": 1_700_000_000_000}, "in milliseconds since 1970 if it is a number"),
         ({"deliver_at": datetime(2001, 1, 1, tzinfo=UTC)}, "s ago: give a time in the future"),
         ({"deliver_at": 2**63}, "more than RocketMQ can express"),

@@ -89,9 +89,9 @@ async def test_PL10_the_offset_for_a_time(autojump_clock: MockClock) -> None:
             assert await consumer.beginning_offset(queue) == 0
             assert await consumer.end_offset(queue) == 10
             for look_like_seconds in (1, 1_700_000_000, 10**11 - 1):
-                with pytest.raises(ConfigError, match="and these look like seconds: give milliseconds"):
+                with pytest.raises(ConfigError, match="which looks like seconds: give milliseconds"):
                     await consumer.offset_for_timestamp(queue, look_like_seconds)
-                with pytest.raises(ConfigError, match="and these look like seconds: give milliseconds"):
+                with pytest.raises(ConfigError, match="which looks like seconds: give milliseconds"):
                     await consumer.seek_to_timestamp(queue, look_like_seconds)
             assert await consumer.offset_for_timestamp(queue, 0) == 0
             for wrong in (-1, 1.5, "now", float("nan")):
