@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import slow_brokers
+from benchmarks import slow_brokers, statistics_cost
 from benchmarks.against.command import main as against
 from benchmarks.bars import APACHE, PEERS, SURFACE_ROUNDS
 from benchmarks.budget import Budget
@@ -21,7 +21,9 @@ from benchmarks.plot import plot
 from benchmarks.report import report
 from benchmarks.rounds import Results, run
 from benchmarks.servers import OURS, Servers, apache, apache_release
+from benchmarks.spark import pipeline_plan as pipeline
 from benchmarks.spark import plan as spark
+from benchmarks.spark.pipeline import run as run_pipeline
 from benchmarks.spark.run import run as run_spark
 from benchmarks.store import plan as store
 from benchmarks.store.measure import Scale
@@ -47,8 +49,9 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         help="only these figures, and the raw loops beside them; surfaces: those of sending from trio, threads and "
         "asyncio, on Apache's servers alone; consumer: those of consuming 700,000 messages, likewise, and of what "
         "consumers cost our broker; producer: linger, transactions, traces, closing, memory, timers, and at the "
-        "end slow-brokers; store: those of the store; spark-sink: those of Spark; slow-brokers: 64 senders while "
-        "brokers are slow",
+        "end slow-brokers; store: those of the store; spark: reads, writes and streams with Spark; spark-sink: the "
+        "sink for Spark; slow-brokers: 64 senders while brokers are slow; "
+        "statistics: sends with statistics and without",
     )
     parser.add_argument("--list", action="store_true", help="say which names there are")
     parser.add_argument(
@@ -57,11 +60,12 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         help=f"how often each figure is taken ({ROUNDS}; {SURFACES}, {CONSUMER} and {PRODUCER} {SURFACE_ROUNDS}; of "
         "the store 1)",
     )
-    parser.add_argument("--rows", type=int, help=f"that Spark sends for one sample ({SPARK_ROWS:,})")
+    parser.add_argument("--rows", type=int, help=f"that Spark sends or reads for one sample ({SPARK_ROWS:,})")
     parser.add_argument(
         "--seconds",
         type=float,
-        help=f"how long one sample takes ({SAMPLE_SECONDS}; {slow_brokers.NAME} {slow_brokers.SECONDS:g})",
+        help=f"how long one sample takes ({SAMPLE_SECONDS}; {slow_brokers.NAME} {slow_brokers.SECONDS:g}, "
+        f"{statistics_cost.NAME} {statistics_cost.SECONDS:g})",
     )
     parser.add_argument("--ours-only", action="store_true", help="leave Apache's servers out")
     parser.add_argument("--no-peers", action="store_true", help="leave clients of other makes out")
@@ -71,7 +75,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample")
     options = parser.parse_args(words)
     if options.seconds is None:
-        options.seconds = slow_brokers.SECONDS if options.names == [slow_brokers.NAME] else SAMPLE_SECONDS
+        by_themselves = {slow_brokers.NAME: slow_brokers.SECONDS, statistics_cost.NAME: statistics_cost.SECONDS}
+        options.seconds = by_themselves.get(options.names[0] if len(options.names) == 1 else "", SAMPLE_SECONDS)
     return options
 
 
@@ -100,6 +105,8 @@ def main() -> int:
             return against(options)
         if options.names == [slow_brokers.NAME]:
             return slow_brokers.main(["--seconds", str(options.seconds)])
+        if options.names == [statistics_cost.NAME]:
+            return statistics_cost.main(["--seconds", str(options.seconds)])
         if not options.list and not {slow_brokers.NAME, PRODUCER}.isdisjoint(options.names):
             options.names = [name for name in options.names if name != slow_brokers.NAME]
             return measured(options) or slow_brokers.main([])
@@ -115,7 +122,7 @@ def measured(options: argparse.Namespace) -> int:
     """Measure everything except slow brokers and print the results; or list the names."""
     if store.is_asked_for(options.names):
         return store_main(options)
-    if spark.is_asked_for(options.names):
+    if spark.is_asked_for(options.names) or pipeline.is_asked_for(options.names):
         return spark_main(options)
     chosen = measures(options.names)
     if options.list:
@@ -141,11 +148,17 @@ def store_main(options: argparse.Namespace) -> int:
 
 
 def spark_main(options: argparse.Namespace) -> int:
-    """Measure all loops over rows of Spark, because each is only compared with the others."""
+    """Measure everything of the sink, of the format, or of both, because each figure is compared with the others."""
+    sink, rest = spark.is_asked_for(options.names), pipeline.is_asked_for(options.names)
     if options.list:
-        print("\n".join(f"{row.name:<22} {row.title}" for row in spark.ROWS))
+        rows = (*(spark.ROWS if sink else ()), *(pipeline.ROWS if rest else ()))
+        print("\n".join(f"{row.name:<22} {row.title.strip()}" for row in rows))
         return 0
-    return publish(run_spark(rounds=max(1, options.rounds or 3), rows=max(1, options.rows or SPARK_ROWS)), options)
+    rounds, rows_each = max(1, options.rounds or 3), max(1, options.rows or SPARK_ROWS)
+    status = publish(run_spark(rounds=rounds, rows=rows_each), options) if sink else 0
+    if rest:
+        status |= publish(run_pipeline(rounds=rounds, extent=pipeline.Extent(rows_each)), options)
+    return status
 
 
 def publish(results: Results, options: argparse.Namespace) -> int:

@@ -1,10 +1,9 @@
-"""Counts the messages that have arrived in a topic, at the broker, on a connection separate from the sending client."""
+"""Counts the messages that have arrived in a topic, at the broker, on connections separate from the sending client."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from benchmarks.frames import GET_MAX_OFFSET, Wire, frame, pull_frame, split
@@ -55,21 +54,16 @@ def since(wire: Wire, topic: str, begins: list[int], run: str) -> Iterator[Recor
 
 
 class Arrivals:
-    """Counts the messages that have arrived since this was created.
+    """Counts the messages that have arrived in the topic of a task since this was created.
 
-    Args:
-        wire: The connection for requests.
-        topic: The topic, to which nobody else sends meanwhile.
-        queues: The number of its queues.
+    Nobody else sends to that topic meanwhile. Each look has a connection of its own, because servers close one that is
+    silent for as long as a task can take.
     """
 
-    def __init__(self, wire: Wire, topic: str, queues: int) -> None:
-        self._wire, self._topic, self._queues = wire, topic, queues
-        self._before = settled(wire, topic, queues)
-
-    def count(self) -> int:
-        """Return the number so far."""
-        return stored(self._wire, self._topic, self._queues) - self._before
+    def __init__(self, task: Task) -> None:
+        self._address, self._topic, self._queues = task.broker, task.topic, task.queues
+        with Wire(self._address) as wire:
+            self._before = settled(wire, self._topic, self._queues)
 
     def check(self, sent: int) -> None:
         """Wait until as many messages have arrived as were sent.
@@ -78,14 +72,11 @@ class Arrivals:
             BenchmarkError: fewer or more messages have arrived in the end.
         """
         deadline = time.monotonic() + WITHIN
-        while (count := self.count()) < sent and time.monotonic() < deadline:
-            time.sleep(_LOOK)
+        with Wire(self._address) as wire:
+            while (count := self._count(wire)) < sent and time.monotonic() < deadline:
+                time.sleep(_LOOK)
         if count != sent:
             raise BenchmarkError(f"{sent} messages were sent to {self._topic}, and {count} have arrived")
 
-
-@contextmanager
-def arrivals(task: Task) -> Iterator[Arrivals]:
-    """Count the messages in the topic of a task."""
-    with Wire(task.broker) as wire:
-        yield Arrivals(wire, task.topic, task.queues)
+    def _count(self, wire: Wire) -> int:
+        return stored(wire, self._topic, self._queues) - self._before

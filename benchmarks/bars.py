@@ -227,5 +227,10 @@ BARS = (
     _itself("import rocketpy", "import", 1.25, over="import-floor"),
     _itself("import rocketpy and its Producer", "import-trio", 1.25, over="import-floor"),
     _itself("LocalCluster to first acknowledged send", "cluster-start", 300.0),
+    Bar("itself", "rocketpy --help, median of 10", Figure("cli-help", OURS), 150.0, at_least=False),
+    Bar("itself", "completion, median of 10", Figure("cli-completion", OURS), 150.0, at_least=False),
+    Bar("itself", "rocketpy topic list, median of 10", Figure("cli-topic-list", OURS), 400.0, at_least=False),
+    Bar("itself", "rocketpy tail to a pipe, messages of 1 KiB a second", Figure("tail", OURS), 20_000.0),
+    Bar("itself", "rocketpy tail --json to a pipe", Figure("tail-json", OURS), 20_000.0),
     Bar("itself", "idle close", Figure("idle-close", OURS), 200.0, at_least=False),
 )

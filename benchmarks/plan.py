@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks import consuming, holding, isolated, lifecycle, producing, raw, starting
+from benchmarks import commands, consuming, holding, isolated, lifecycle, producing, raw, starting, tailing
 from benchmarks.bars import (
     BARS,
     CONSUMER_BARS,
@@ -107,6 +107,8 @@ def _everything() -> Iterator[Measure]:
         _quickstart(),
         _lifecycle(),
         HELD,
+        Measure(commands.ROWS, commands.measure, of_tree=True),
+        Measure(tailing.ROWS, tailing.measure, of_tree=True),
     ]
     for measure in ours:
         yield measure

@@ -15,7 +15,7 @@ _TITLES = {
     "servers": "the servers themselves",
     "itself": "without other servers",
     "store": "the store",
-    "spark": "out of Spark",
+    "spark": "Spark",
 }
 
 

@@ -124,7 +124,7 @@ def _spark(results: Results) -> Iterator[str]:
             lines.append((row.title, *figures, *map(_cpu, cpu), *memory))
     if lines:
         titles = ("median", "min – max", "of it", "worker CPU", "broker CPU", "JVM CPU", "JVM", "workers")
-        yield grid(("out of Spark, local[2]", *titles), lines)
+        yield grid(("Spark, local[2]", *titles), lines)
 
 
 # --- cells -----------------------------------------------------------------------------------------------

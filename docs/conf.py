@@ -20,7 +20,9 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.doctest",
     "sphinx.ext.napoleon",
+    "command_help",
     "comparison_table",
+    "metrics_tables",
     "request_codes",
     "settings_tables",
     "short_names",
@@ -37,17 +39,18 @@ nitpicky = True
 nitpick_ignore_regex = [
     # Other people's, whose pages are not asked when these are built.
     ("py:.*", r"(trio|attrs|asyncio|concurrent|collections|contextlib|datetime|os|pathlib|types|typing)\..*"),
+    ("py:.*", r"prometheus_client\..*"),
     ("py:class", r"Any|Awaitable|Callable|CancelScope|Future|Iterable|Path|Self|Sequence|TracebackType|TypeVar|T"),
     ("py:class", r"datetime|timedelta"),
-    ("py:class", r"MeterProvider|Span|TextMapPropagator|TracerProvider"),
+    ("py:class", r"MeterProvider|RDD|Span|SparkContext|SparkSession|TextMapPropagator|TracerProvider"),
     # Ours that no user has to name: what embedding code gets from, or hands to, functions that are documented.
     (
         "py:class",
-        r"Broker|NameServer|RunnerMaker|Network|Outgoing|Storage|ServerLimits|RequestHook|BrokerConfig|NamesrvConfig",
+        r"Broker|HasStatistics|Hear|NameServer|Network|Outgoing|Servers|Storage|ServerLimits|RequestHook|BrokerConfig|NamesrvConfig",
     ),
     (
         "py:class",
-        r"Checker|Column|Executor|OnFailure|RowMapping|Tally|Wanted",
+        r"Bound|Checker|Column|Executor|OnFailure|ReceivedProperties|RowMapping|SystemProperties|Tally|UserProperties|Wanted",
     ),  # said in words where they are asked for
     ("py:.*", r"rocketpy(_broker_sim)?\.[a-z_]+\..*"),
 ]

@@ -24,7 +24,7 @@ def check(context: SendContext) -> None:
 
 
 def note(context: SendContext, outcome: SendResult | RocketMQError | None) -> None:
-    """Print the outcome of each try."""
+    """Print the outcome of each attempt."""
     print(f"{context.group} -> {context.topic}: {type(outcome).__name__}")
 
 

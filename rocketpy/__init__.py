@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from rocketpy._version import __version__
 
 if TYPE_CHECKING:
+    from rocketpy.admin.admin import Admin
+    from rocketpy.admin.dead_letters import DeadLetterReplay
     from rocketpy.client.fault_statistics import BrokerFault, FaultStatistics
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.meter import SendFigures
-    from rocketpy.client.selection import by_hash, by_random
     from rocketpy.client.send_hooks import SendContext
+    from rocketpy.client.sends.selection import by_hash, by_random
     from rocketpy.client.statistics import ClientStatistics, PeerStatistics
     from rocketpy.config import (
         ClientConfig,
@@ -28,17 +30,14 @@ if TYPE_CHECKING:
         TransactionProducerConfig,
     )
     from rocketpy.consumer import LitePullConsumer, PullConsumer, PushConsumer
-    from rocketpy.consumer.dead_letters import DeadLetterReplay
     from rocketpy.consumer.lite.status import LitePullConsumerStatistics, LitePullConsumerStatus
-    from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
-    from rocketpy.consumer.lock_refusals import LockStatus
-    from rocketpy.consumer.offset_storage import OffsetStorage
-    from rocketpy.consumer.pull_figures import PullConsumerStatistics
+    from rocketpy.consumer.locks.lock_refusals import LockStatus
+    from rocketpy.consumer.offsets.local_file_offset_store import LocalFileOffsetStore
+    from rocketpy.consumer.offsets.offset_storage import OffsetStorage
+    from rocketpy.consumer.pull_statistics import PullConsumerStatistics
     from rocketpy.consumer.push_statistics import PushConsumerStatistics
     from rocketpy.consumer.rates import BrokerPulls, TopicRates
-    from rocketpy.consumer.replay import replay_dead_letters
-    from rocketpy.consumer.status import PushConsumerStatus, QueueStatus
-    from rocketpy.consumer.strategies import (
+    from rocketpy.consumer.rebalancing.strategies import (
         AllocateAveragely,
         AllocateByCircle,
         AllocateByConfig,
@@ -47,8 +46,13 @@ if TYPE_CHECKING:
         AllocateMachineRoomNearby,
         AllocateRequest,
     )
+    from rocketpy.consumer.replay import replay_dead_letters
+    from rocketpy.consumer.status import PushConsumerStatus, QueueStatus
     from rocketpy.errors import (
+        AlreadyExistsError,
         BrokerError,
+        BrokerNotFoundError,
+        BrokersFailedError,
         BrokerUnreachableError,
         ClientClosedError,
         ConfigError,
@@ -56,11 +60,13 @@ if TYPE_CHECKING:
         ConnectionLostError,
         FilterRefusedError,
         FlowControlError,
+        GroupNotFoundError,
         IllegalOperationError,
         InvalidParameterError,
         LocalProtocolError,
         MessageDecodeError,
         MessageIllegalError,
+        MessageNotFoundError,
         NameServerUnreachableError,
         NoPermissionError,
         OffsetOutOfRangeError,
@@ -115,6 +121,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.message_id import OffsetMessageId, UniqueId, decode_offset_message_id, decode_unique_id
 
 __all__ = [
+    "Admin",
     "AllocateAveragely",
     "AllocateByCircle",
     "AllocateByConfig",
@@ -122,11 +129,14 @@ __all__ = [
     "AllocateConsistentHash",
     "AllocateMachineRoomNearby",
     "AllocateRequest",
+    "AlreadyExistsError",
     "BrokerError",
     "BrokerFault",
+    "BrokerNotFoundError",
     "BrokerPulls",
     "BrokerSends",
     "BrokerUnreachableError",
+    "BrokersFailedError",
     "ChecksStatistics",
     "ClientClosedError",
     "ClientConfig",
@@ -140,6 +150,7 @@ __all__ = [
     "FaultStatistics",
     "FilterRefusedError",
     "FlowControlError",
+    "GroupNotFoundError",
     "IllegalOperationError",
     "InvalidParameterError",
     "Latency",
@@ -158,6 +169,7 @@ __all__ = [
     "MessageExt",
     "MessageIllegalError",
     "MessageModel",
+    "MessageNotFoundError",
     "MessageQueue",
     "NameServerUnreachableError",
     "NoPermissionError",
@@ -228,6 +240,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "rocketpy.admin.admin": ("Admin",),
     "rocketpy.client.fault_statistics": ("BrokerFault", "FaultStatistics"),
     "rocketpy.client.meter": ("SendFigures",),
     "rocketpy.client.statistics": (
@@ -236,7 +249,7 @@ _HOMES = {
     ),
     "rocketpy.histogram": ("Latency",),
     "rocketpy.client.instance": ("MQClientInstance",),
-    "rocketpy.client.selection": ("by_hash", "by_random"),
+    "rocketpy.client.sends.selection": ("by_hash", "by_random"),
     "rocketpy.client.send_hooks": ("SendContext",),
     "rocketpy.config": (
         "ClientConfig",
@@ -248,17 +261,17 @@ _HOMES = {
         "TransactionProducerConfig",
     ),
     "rocketpy.consumer": ("LitePullConsumer", "PullConsumer", "PushConsumer"),
-    "rocketpy.consumer.dead_letters": ("DeadLetterReplay",),
+    "rocketpy.admin.dead_letters": ("DeadLetterReplay",),
     "rocketpy.consumer.replay": ("replay_dead_letters",),
     "rocketpy.consumer.lite.status": ("LitePullConsumerStatistics", "LitePullConsumerStatus"),
-    "rocketpy.consumer.lock_refusals": ("LockStatus",),
-    "rocketpy.consumer.pull_figures": ("PullConsumerStatistics",),
+    "rocketpy.consumer.locks.lock_refusals": ("LockStatus",),
+    "rocketpy.consumer.pull_statistics": ("PullConsumerStatistics",),
     "rocketpy.consumer.rates": ("BrokerPulls", "TopicRates"),
     "rocketpy.consumer.push_statistics": ("PushConsumerStatistics",),
     "rocketpy.consumer.status": ("PushConsumerStatus", "QueueStatus"),
-    "rocketpy.consumer.local_file_offset_store": ("LocalFileOffsetStore",),
-    "rocketpy.consumer.offset_storage": ("OffsetStorage",),
-    "rocketpy.consumer.strategies": (
+    "rocketpy.consumer.offsets.local_file_offset_store": ("LocalFileOffsetStore",),
+    "rocketpy.consumer.offsets.offset_storage": ("OffsetStorage",),
+    "rocketpy.consumer.rebalancing.strategies": (
         "AllocateAveragely",
         "AllocateByCircle",
         "AllocateByConfig",

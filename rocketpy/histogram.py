@@ -92,7 +92,7 @@ class Histogram:
         self._count(now, {bisect_left(_BOUNDS, duration): times}, times, duration * times, duration)
 
     def latency(self, now: float) -> Latency:
-        """What was measured in the last minute. From any thread."""
+        """What was measured in the last minute. Thread-safe."""
         return latency_of((self,), now)
 
     def recent(self, now: float) -> list[_Slice]:
@@ -113,7 +113,7 @@ def _counted(ordered: Sequence[float]) -> dict[int, int]:
 
 
 def latency_of(histograms: Iterable[Histogram], now: float) -> Latency:
-    """What was measured in the last minute by all of these together. From any thread."""
+    """What was measured in the last minute by all of these together. Thread-safe."""
     slices = [each for histogram in histograms for each in histogram.recent(now)]
     buckets: Counter[int] = Counter()
     for each in slices:

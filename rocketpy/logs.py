@@ -104,7 +104,7 @@ def tell_left_out() -> None:
 
 
 class Seldom:
-    """Says the same thing once a second, and then how often it was left unsaid. For any thread.
+    """Says the same thing once a second, and then how often it was left unsaid. Thread-safe.
 
     A cause is whatever makes two lines the same, such as a topic with the type of an error. An interleaving of threads
     may cost a count or let one line more through; no lock is held for that.
@@ -207,7 +207,7 @@ class _Place:
 
 
 class _Bounded(logging.Filter):
-    """Lets no place in the code log more than somebody can read; debug lines always pass. For any thread.
+    """Lets no place in the code log more than somebody can read; debug lines always pass. Thread-safe.
 
     It follows the filter that escapes, so that what it keeps is harmless.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from rocketpy.errors import ConfigError
@@ -12,6 +12,8 @@ __all__ = ["SECONDS_BELOW", "checked_moment"]
 SECONDS_BELOW: Final = 10**11
 """Whole numbers from 1 to here look like seconds: as milliseconds they are before March 1973."""
 _MOST: Final = 2**63 - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def checked_moment(name: str, value: object) -> int:
@@ -19,15 +21,16 @@ def checked_moment(name: str, value: object) -> int:
 
     Args:
         name: what it is, for errors.
-        value: milliseconds since 1970, or a datetime with a time zone. 0 is before all messages.
+        value: milliseconds since 1970, or a datetime with a time zone. 0 is before all messages, and so is every
+            datetime before 1970: brokers take a negative time for the end of a queue.
 
     Raises:
         ConfigError: it is neither.
     """
     if isinstance(value, datetime):
-        if value.tzinfo is None:
+        if value.utcoffset() is None:
             raise ConfigError(f"{name} must have a time zone, and {value!r} has none: call astimezone() on it")
-        return int(value.timestamp() * 1000)
+        return max(0, (value - _EPOCH) // _MILLISECOND)
     if type(value) is not int or not 0 <= value <= _MOST:
         raise ConfigError(f"{name} must be milliseconds since 1970, or a datetime with a time zone, not {value!r:.100}")
     if 0 < value < SECONDS_BELOW:

@@ -24,6 +24,7 @@ __all__ = [
     "MessageModel",
     "PullResult",
     "PullStatus",
+    "PulledRecords",
     "RetryLater",
     "SendManyResult",
     "SendResult",
@@ -49,17 +50,22 @@ class SendResult(NamedTuple):
     """Where a message went. A tuple because one is made for every message that is sent."""
 
     status: SendStatus
+    """How well the message was stored."""
     message_id: str
     """The unique id, made by the producer; for a batch the ids of its messages, joined by commas."""
     offset_message_id: str
     """The id that encodes the broker's address and the position; for a batch, the ids of all messages, joined by
     commas."""
     queue: MessageQueue
+    """The queue that it went to."""
     queue_offset: int
     """Offset of the message in its queue, of the first message of a batch."""
     transaction_id: str | None = None
+    """The transaction id in the broker's answer; None if it has none."""
     region_id: str = "DefaultRegion"
+    """The region that the broker's answer names, or `DefaultRegion`."""
     trace_on: bool = True
+    """False if the broker answered that this message is not to be traced."""
     recall_handle: str | None = None
     """The handle for `recall`; None if the message has neither `delay` nor `deliver_at`, or the broker is older than
     RocketMQ 5.3."""
@@ -150,6 +156,23 @@ class PullResult(Short):
     messages: list[MessageExt] = attrs.Factory(list)
     suggested_broker_id: int = 0
     """Which of the brokers of that name should be asked next; 0 is the master."""
+
+
+class PulledRecords(NamedTuple):
+    """The answer to a pull, its messages not decoded."""
+
+    status: PullStatus
+    """Whether there are messages, and if not, why."""
+    next_begin_offset: int
+    """The offset to pull from next."""
+    min_offset: int
+    """Offset of the oldest message in the queue."""
+    max_offset: int
+    """Offset that the next message of the queue will get."""
+    suggested_broker_id: int
+    """Which broker the next pull should go to; 0 is the master."""
+    body: bytes
+    """The records, with nothing between them."""
 
 
 class ConsumeResult(Enum):

@@ -131,22 +131,31 @@ def heard(what: str, on_crash: Callable[[ServiceCrashedError], object]) -> Itera
         else:
             crash = ServiceCrashedError(f"a background service of {what} met a bug: {first!r}")
             crash.__cause__ = exc
-            logger.error("%s ends: a background service met a bug: %r", what, first, exc_info=exc)
+            logger.error("%s ends because of a bug in a background service: %r", what, first, exc_info=exc)
         on_crash(crash)
         raise crash from crash.__cause__
 
 
 async def side_by_side(function: Callable[[T], Awaitable[object]], items: Iterable[T], *, at_once: int = 64) -> None:
-    """Call an async function with each item, so many at a time. It handles the errors it expects by itself."""
+    """Call an async function with each item, so many at a time. It handles the errors it expects by itself.
+
+    Ctrl-C comes out as what it is, not in a group, which `except KeyboardInterrupt` would not catch.
+    """
     limiter = trio.CapacityLimiter(at_once)
 
     async def call(item: T) -> None:
         async with limiter:
             await function(item)
 
-    async with trio.open_nursery() as nursery:
-        for item in items:
-            nursery.start_soon(call, item)
+    try:
+        async with trio.open_nursery() as nursery:
+            for item in items:
+                nursery.start_soon(call, item)
+    except BaseExceptionGroup as group:
+        interrupt = _interrupt_in(group)
+        if interrupt is None:
+            raise
+        raise interrupt from None
 
 
 def _crashes(

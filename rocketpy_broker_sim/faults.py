@@ -1,7 +1,7 @@
-"""Faults of brokers as their clients see them: sends that are refused, answered late, or never answered.
+"""Injected faults of brokers: sends that are refused, answered late, or not answered.
 
-They are carried out in front of the processors of one cluster's brokers, so they look the same over every network and
-to clients of every language. Nothing stands in the way of a broker before the first fault is asked for.
+A fault wraps the processors for sends of one cluster's brokers, so it looks the same over every network and to clients
+of every language. Processors are not wrapped before the first fault is requested.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _Effect = Callable[["Broker", "Processor", "Connection", "RemotingCommand"], "Re
 
 @attrs.define(eq=False)
 class _Fault:
-    """What happens to the next sends."""
+    """A fault for the next sends."""
 
     effect: _Effect
     left: int
-    """To how many more."""
+    """How many more sends it affects."""
     broker: int | None
-    """At which broker; None for all of them together."""
+    """The number of the broker; None for all of them together."""
 
 
 class SendFaults:
-    """The faults of the sends to one cluster's brokers. A fault that was asked for first strikes first."""
+    """The faults of sends to one cluster's brokers. Faults happen in the order in which they were requested."""
 
     def __init__(self) -> None:
         self._faults: list[_Fault] = []
@@ -49,19 +49,19 @@ class SendFaults:
     # --- what goes wrong -------------------------------------------------------------------------------
 
     def refuse(self, times: int, code: int, broker: int | None) -> None:
-        """Answer sends with a code, and do not store the message."""
+        """Answer the next sends with a code, and do not store their messages."""
         self._add(partial(_refuse, int(code)), times, broker)
 
     def delay(self, times: int, seconds: float, broker: int | None, services: trio.Nursery) -> None:
-        """Carry sends out, and answer them, that much later."""
+        """Store and answer the next sends `seconds` later."""
         self._add(partial(_delay, seconds, services), times, broker)
 
     def lose_answers(self, times: int, broker: int | None) -> None:
-        """Store the message and never say so."""
+        """Store the messages of the next sends, and do not answer."""
         self._add(_lose_answer, times, broker)
 
     def heal(self) -> None:
-        """Let no more sends go wrong."""
+        """Cancel all faults that have not happened yet."""
         self._faults.clear()
 
     def _add(self, effect: _Effect, times: int, broker: int | None) -> None:
@@ -70,10 +70,10 @@ class SendFaults:
     # --- where it goes wrong ---------------------------------------------------------------------------
 
     def attach(self, broker: Broker, number: int) -> None:
-        """Stand in front of a broker that has just been opened, or is to have its first fault."""
+        """Wrap the processors of a broker that has just been opened, or gets its first fault."""
         if broker in self._brokers:
             return
-        # Brokers that were restarted are other objects: of each number only the last one counts.
+        # A restarted broker is another object: only the last one with each number is kept.
         self._brokers = {known: place for known, place in self._brokers.items() if place != number}
         self._brokers[broker] = number
         for code in _SENDS:
@@ -81,7 +81,7 @@ class SendFaults:
 
     @property
     def is_used(self) -> bool:
-        """Whether it stands in front of brokers."""
+        """Whether the processors of any broker are wrapped."""
         return bool(self._brokers)
 
     def _around(self, broker: Broker, number: int, processor: Processor) -> Processor:
@@ -92,7 +92,7 @@ class SendFaults:
         return process
 
     def _take(self, number: int) -> _Effect | None:
-        """What happens to a send that has come to a broker."""
+        """The fault for a send that has arrived at a broker, or None."""
         for fault in self._faults:
             if fault.broker in (None, number):
                 fault.left -= 1
@@ -128,7 +128,7 @@ def _delay(
     connection: Connection,
     request: RemotingCommand,
 ) -> None:
-    # A broker that is stopped meanwhile waits for nobody.
+    # Forgotten, so that a broker that stops meanwhile does not wait for it.
     connection.forget_request(request)
     services.start_soon(_carry_out_later, seconds, broker, processor, connection, request)
 
@@ -140,4 +140,4 @@ async def _carry_out_later(
     if connection.is_open:
         connection.recall_request(request)
         broker.lanes.submit("send", processor, connection, request)
-        broker.storing.turn.finish()
+        broker.lanes.finish()

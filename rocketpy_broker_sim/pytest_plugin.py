@@ -1,12 +1,12 @@
-"""A pytest plugin: a RocketMQ cluster of its own for every test that asks for one.
+"""A pytest plugin: fixtures that start a RocketMQ cluster for a test.
 
     rocketmq            BlockingLocalCluster, for tests without a loop
     rocketmq_asyncio    AsyncioLocalCluster, for asyncio tests with any runner
     rocketmq_trio       LocalCluster in the loop of a trio test, in memory and in virtual time
     rocketmq_session    BlockingLocalCluster that all tests share
 
-``@pytest.mark.rocketmq(brokers=2, topics=["Orders"], auto_create_topic_enable=False)`` says what the cluster of a test,
-a class or a module is like. Nothing of rocketpy is imported before a fixture is asked for.
+``@pytest.mark.rocketmq(brokers=2, topics=["Orders"], auto_create_topic_enable=False)`` configures the cluster of a
+test, a class or a module. rocketpy is not imported before a test uses a fixture.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ __all__ = ["rocketmq", "rocketmq_asyncio", "rocketmq_session", "rocketmq_setting
 
 MARK = "rocketmq"
 _LINE = (
-    "rocketmq(*, topics=(), virtual_time=True, **settings): what the cluster of the test is like. `topics` are made "
-    "before the test, with 4 queues or, in a mapping, with as many as it says; `virtual_time` is for rocketmq_trio; "
+    "rocketmq(*, topics=(), virtual_time=True, **settings): configures the cluster of the test. `topics` are created "
+    "before the test: a list for 4 queues each, or a mapping to their number; `virtual_time` is for rocketmq_trio; "
     "the rest goes to the cluster: brokers=2, name_servers=2, data=path, settings of brokers in snake case."
 )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line("markers", _LINE)
 
 
-# --- what a cluster is like ----------------------------------------------------------------------------
+# --- settings of a cluster -----------------------------------------------------------------------------
 
 
 class _Wanted:
-    """What a test wants its cluster to be like: the marker of the test counts over that of its class and module."""
+    """The settings of a test's cluster. The marker of the test takes precedence over those of its class and module."""
 
     def __init__(self, settings: object, node: pytest.Item | None = None) -> None:
         if not isinstance(settings, Mapping):
-            raise pytest.UsageError(f"rocketmq_settings has to return a dictionary of settings, not {settings!r:.100}")
+            raise pytest.UsageError(f"rocketmq_settings must return a dictionary of settings, not {settings!r:.100}")
         wanted = dict(settings)
         marks = list(node.iter_markers(MARK)) if node is not None else []
         for mark in reversed(marks):
             if mark.args:
-                raise pytest.UsageError(f"@pytest.mark.rocketmq{mark.args!r}: say everything by name, as in brokers=2")
+                raise pytest.UsageError(f"@pytest.mark.rocketmq{mark.args!r}: use keyword arguments, as in brokers=2")
             wanted.update(mark.kwargs)
         self.virtual_time: bool = wanted.pop("virtual_time", True)
         if not isinstance(self.virtual_time, bool):
-            raise pytest.UsageError(f"virtual_time={self.virtual_time!r:.100}: it is True or False")
+            raise pytest.UsageError(f"virtual_time must be True or False, not {self.virtual_time!r:.100}")
         self.topics = _queues_by_topic(wanted.pop("topics", ()))
         self.settings = wanted
 
@@ -61,7 +61,7 @@ def _queues_by_topic(topics: object) -> dict[str, int]:
         return dict(topics)
     if not isinstance(topics, Iterable) or isinstance(topics, bytes):
         raise pytest.UsageError(
-            f'topics={topics!r:.100}: name them in a list, as in topics=["Orders"], or with their numbers of queues, '
+            f'topics={topics!r:.100}: pass a list, as in topics=["Orders"], or a mapping to the numbers of queues, '
             'as in topics={"Orders": 8}'
         )
     names = [topics] if isinstance(topics, str) else list(topics)
@@ -73,7 +73,7 @@ def _queues_by_topic(topics: object) -> dict[str, int]:
 
 @pytest.fixture(scope="session")
 def rocketmq_settings() -> dict[str, Any]:
-    """What the clusters of all tests are like, for a project to override; the keywords are those of the marker."""
+    """Settings for the clusters of all tests, with the keywords of the marker. Override this fixture in a project."""
     return {}
 
 
@@ -82,13 +82,13 @@ def rocketmq_settings() -> dict[str, Any]:
 
 @pytest.fixture
 def rocketmq(request: pytest.FixtureRequest, rocketmq_settings: dict[str, Any]) -> Iterator[BlockingLocalCluster]:
-    """A cluster in a background thread; producers and consumers are given ``rocketmq.name_server_addresses``."""
+    """A cluster in a background thread. Pass ``rocketmq.name_server_addresses`` to producers and consumers."""
     yield from _blocking(_Wanted(rocketmq_settings, request.node))
 
 
 @pytest.fixture(scope="session")
 def rocketmq_session(rocketmq_settings: dict[str, Any]) -> Iterator[BlockingLocalCluster]:
-    """A cluster that all tests share, for services that start once. Tests have to choose topics that are theirs."""
+    """A cluster that all tests share, for services that start once. Each test should use topics of its own."""
     yield from _blocking(_Wanted(rocketmq_settings))
 
 
@@ -110,7 +110,7 @@ def rocketmq_asyncio(
 ) -> Iterator[AsyncioLocalCluster]:
     """A cluster in a background thread, whose methods asyncio code awaits.
 
-    It belongs to no loop, so it does with pytest-asyncio, with anyio, and with ``asyncio.run`` in a plain test.
+    It belongs to no loop, so it works with pytest-asyncio, with anyio, and with ``asyncio.run`` in a plain test.
     """
     from rocketpy_broker_sim import AsyncioLocalCluster
 
@@ -125,12 +125,12 @@ def rocketmq_asyncio(
 # --- trio ----------------------------------------------------------------------------------------------
 
 _PYTEST_TRIO = ("trio", "pytest_trio.plugin")
-"""The names under which pytest knows the plugin, by how it was loaded."""
+"""The names under which pytest may know the plugin, depending on how it was loaded."""
 
 
 @pytest.fixture
 def _rocketmq_trio_wanted(request: pytest.FixtureRequest, rocketmq_settings: dict[str, Any]) -> _Wanted:
-    """What `rocketmq_trio` shall be like; refuses tests that nobody runs on trio, and sets the clock of the others."""
+    """The settings of `rocketmq_trio`. Refuses tests that do not run on trio, and sets the clock of the others."""
     wanted = _Wanted(rocketmq_settings, request.node)
     wanted.settings.setdefault("network", "memory")
     marker = request.node.get_closest_marker("trio")
@@ -153,16 +153,16 @@ def _refuse_other_than_anyio_on_trio(request: pytest.FixtureRequest) -> None:
 
 
 _NOT_TRIO = (
-    "rocketmq_trio runs in the loop of a trio test, and {test} is none. Make it an `async def` test of pytest-trio "
+    "rocketmq_trio runs in the loop of a trio test, and {test} is not one. Make it an `async def` test of pytest-trio "
     "(install pytest-trio and set trio_mode = true, or mark the test with @pytest.mark.trio). Other tests use rocketmq "
     "(no loop) or rocketmq_asyncio (asyncio)."
 )
 
 
 def _in_virtual_time(run: Callable[..., Any] | None) -> Callable[..., Any]:
-    """How pytest-trio shall run the test: with a clock that jumps as soon as everybody waits.
+    """Have pytest-trio run the test with a mock clock that jumps ahead as soon as all tasks wait.
 
-    A clock that the test asks for itself (`mock_clock`, `autojump_clock`) counts over this one.
+    A clock that the test requests itself (`mock_clock`, `autojump_clock`) takes precedence.
     """
 
     def run_in_virtual_time(main: Callable[..., Any], *args: Any, clock: Any = None, **options: Any) -> Any:
@@ -179,7 +179,7 @@ def _in_virtual_time(run: Callable[..., Any] | None) -> Callable[..., Any]:
 async def rocketmq_trio(_rocketmq_trio_wanted: _Wanted) -> AsyncIterator[LocalCluster]:
     """A cluster in the loop of the test, in memory and, with pytest-trio, in virtual time.
 
-    Clients are given ``namesrv=rocketmq_trio.name_server_addresses, network=rocketmq_trio.network``.
+    Pass ``namesrv=rocketmq_trio.name_server_addresses, network=rocketmq_trio.network`` to clients.
     """
     from rocketpy_broker_sim import LocalCluster
 

@@ -34,7 +34,7 @@ def claimed_rows() -> list[Row]:
 
 
 def ids_in(test: str) -> Iterator[str]:
-    """Yield the row ids that the name of a test bears."""
+    """Yield the row ids in the name of a test."""
     rest = test.removeprefix("test_")
     kind = "threat_" if rest.startswith("threat_") else ""
     for word in rest.removeprefix("threat_").split("_"):
@@ -44,7 +44,7 @@ def ids_in(test: str) -> Iterator[str]:
 
 
 def covered_ids() -> set[str]:
-    """Return every row id that some test bears."""
+    """Return every row id that is in the name of a test."""
     names = {
         node.name
         for path in TESTS.rglob("test_*.py")

@@ -12,6 +12,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,11 @@ __all__ = [
     "long_functions",
     "marks_told_wrongly",
     "no_docstring",
+    "rare_words",
     "shields",
     "told",
     "uncollected",
+    "untold_fields",
 ]
 
 MAX_LINES = 500
@@ -39,6 +42,15 @@ MAX_EXAMPLE_LINES = 59
 MAX_FUNCTION_LINES = 50
 COLLECTED = re.compile(r"tests/(.+/)?test_[^/]+\.py")
 MARKS = ("TO" + "DO", "FIX" + "ME", "X" * 3)
+RARE_WORDS = {
+    "who" + "ever": "name the one that is meant: a client, a caller, the thread that holds the lock",
+    "an" + "ew": "again, or a verb with re-: rebuilt, restarted",
+    "le" + "st": "so that ... not, or because otherwise ...",
+    "be" + "ars": "has, accepts, or tolerates",
+    "am" + "id": "during, or in the middle of",
+}
+"""Words that nobody says -> what to write. They are in two parts because this file is held against them as well."""
+_RARE_WORD = re.compile(rf"\b({'|'.join(RARE_WORDS)})\b", re.IGNORECASE)
 
 
 class Source:
@@ -99,6 +111,39 @@ def no_docstring(source: Source) -> Iterator[str]:
         yield source.name
 
 
+def untold_fields(source: Source) -> Iterator[str]:
+    """Fields of named tuples that nothing says anything about.
+
+    What does is a docstring below the field, a line of the class's docstring that begins with its name, or a comment
+    beside the field or above it.
+    """
+    if "NamedTuple" not in source.text:
+        return
+    lines = source.text.splitlines()
+    for node in source.nodes:
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(b).endswith("NamedTuple") for b in node.bases):
+            said = set(re.findall(r"^\s+(\w+): *\S", ast.get_docstring(node) or "", re.MULTILINE))
+            for field, below in zip_longest(node.body, node.body[1:]):
+                if not isinstance(field, ast.AnnAssign) or _is_text(below) or _has_comment(lines, field):
+                    continue
+                name = ast.unparse(field.target)
+                if name not in said:
+                    yield f"{source.name}:{field.lineno} {node.name}.{name}"
+
+
+def _is_text(node: ast.stmt | None) -> bool:
+    """True for a docstring that says something."""
+    text = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(text, ast.Constant) and isinstance(text.value, str) and _says_something(text)
+
+
+def _has_comment(lines: list[str], field: ast.AnnAssign) -> bool:
+    """Whether a comment stands behind a field, or on a line of its own above it."""
+    assert field.end_lineno is not None
+    behind = lines[field.end_lineno - 1].encode()[field.end_col_offset :].strip()
+    return behind.startswith(b"#") or lines[field.lineno - 2].lstrip().startswith("#")
+
+
 def _sets_shield(node: ast.AST) -> bool:
     """True for the argument `shield=...` of a call and for an assignment to `.shield`."""
     if isinstance(node, ast.keyword):
@@ -127,6 +172,13 @@ def left_to_do(source: Source) -> Iterator[str]:
         marked = token.type == tokenize.COMMENT and any(mark in token.string for mark in MARKS)
         if marked or (token.type == tokenize.NAME and token.string == "NotImplementedError"):
             yield f"{source.name}:{token.start[0]} {token.string}"
+
+
+def rare_words(source: Source) -> Iterator[str]:
+    """Where a text of any kind has one of RARE_WORDS, and what to write: docs, docstrings, comments, error texts."""
+    for number, line in enumerate(source.text.splitlines(), 1):
+        for word in _RARE_WORD.findall(line):
+            yield f"{source.name}:{number} {word}: {RARE_WORDS[word.lower()]}"
 
 
 def uncollected(source: Source) -> Iterator[str]:

@@ -1,10 +1,12 @@
-"""The diagram on the page about architecture shows the folders and files that there are, and no others."""
+"""The page about architecture shows the folders and files that there are, and names functions that there are."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 from tests.rules import listed
@@ -44,7 +46,7 @@ def parts(package: str) -> set[str]:
 
 def imported() -> set[str]:
     """What the servers import of the client, the commands aside, which may use all of it."""
-    files = (path for path in (ROOT / "rocketpy_broker_sim").rglob("*.py") if "cli" not in path.parts)
+    files = (path for path in (ROOT / "rocketpy_broker_sim").rglob("*.py") if "cli" not in path.relative_to(ROOT).parts)
     nodes = (node for path in files for node in ast.walk(ast.parse(path.read_text("utf-8"))))
     modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
     return {module.split(".")[1] for module in modules if module.startswith("rocketpy.")} - APART
@@ -78,7 +80,9 @@ def test_what_is_wrong_with_the_diagram_is_found() -> None:
         assert old in page()
         return list(wrong(page().replace(old, new)))
 
-    assert changed("  spark | otel ", "  spark | cli  ") == ["rocketpy has no cli", "otel of rocketpy is not shown"]
+    assert changed("  cli | spark | otel ", "  cli | spark | ha   ") == [
+        "rocketpy has no ha", "otel of rocketpy is not shown",
+    ]  # fmt: skip
     assert changed("faults    (inj", "ha        (inj") == [
         "rocketpy_broker_sim has no ha", "faults of rocketpy_broker_sim is not shown",
     ]  # fmt: skip
@@ -86,3 +90,43 @@ def test_what_is_wrong_with_the_diagram_is_found() -> None:
     assert changed(".rates, .remoting, ", ".remoting, ") == ["rates of what the servers import is not shown"]
     wider = changed("memory budget)", "memory budget of a server)")
     assert [each[:22] for each in wider] == ["wider than 85 columns:"]
+
+
+def steps(page: str) -> list[tuple[int, str, str]]:
+    """The walk of a message: number, module and function of each step."""
+    _, _, section = page.partition("\n## The way of a message, step by step\n")
+    rows = re.findall(r"^\| (\d+) \| `([\w.]+)` \| `([\w.]+)` \| .+ \|$", section.partition("\n## ")[0], re.MULTILINE)
+    return [(int(number), module, name) for number, module, name in rows]
+
+
+def missing(page: str) -> Iterator[str]:
+    walk = steps(page)
+    numbers = [number for number, _, _ in walk]
+    if numbers != list(range(1, len(walk) + 1)):
+        yield f"the steps are numbered {numbers}"
+    for _, module, name in walk:
+        try:
+            attrgetter(name)(import_module(module))
+        except (ImportError, AttributeError) as exc:
+            yield f"{module}.{name}: {exc}"
+
+
+def test_every_function_that_the_walk_of_a_message_names_is_there() -> None:
+    rows = [line for line in page().splitlines() if re.match(r"\| \d+ \|", line)]
+    assert len(steps(page())) == len(rows) > 40, "each row is a step that can be read"
+    listed(missing(page()), "correct the walk of a message in docs/architecture.md")
+
+
+def test_what_is_wrong_with_the_walk_is_found() -> None:
+    def changed(old: str, new: str) -> list[str]:
+        assert old in page()
+        return list(missing(page().replace(old, new)))
+
+    assert changed("`Producer.send`", "`Producer.sent`") == [
+        "rocketpy.producer.producer.Producer.sent: type object 'Producer' has no attribute 'sent'"
+    ]
+    assert changed("`rocketpy.remoting.pool`", "`rocketpy.remoting.pools`") == [
+        "rocketpy.remoting.pools.ConnectionPool.nowait: No module named 'rocketpy.remoting.pools'"
+    ]
+    (numbered,) = changed("| 2 | `", "| 1 | `")
+    assert numbered.startswith("the steps are numbered [1, 1, 3, ")

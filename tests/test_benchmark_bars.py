@@ -188,6 +188,11 @@ alone decode-all >= 300000
 alone import <= 1.25 of alone import-floor
 alone import-trio <= 1.25 of alone import-floor
 alone cluster-start <= 300
+ours cli-help <= 150
+ours cli-completion <= 150
+ours cli-topic-list <= 400
+ours tail >= 20000
+ours tail-json >= 20000
 ours idle-close <= 200
 """
 """Every bar. Where no servers are named it stands on Apache's."""

@@ -103,11 +103,11 @@ def test_slow_brokers_are_part_of_the_figures_of_producers_and_come_last(
 
 
 def test_messages_that_do_not_arrive_and_those_that_nobody_sent_make_no_figure(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("benchmarks.arrivals.WITHIN", 0.05)
-    with Wire(site.broker) as wire:
-        arrived = Arrivals(wire, SEND_TOPIC, QUEUES)
+    with Wire(ground.site.broker) as wire:
+        arrived = Arrivals(task_of("trio-64", ground))
         for queue in (0, 1, 1):
             wire.ask(send_frame(SEND_TOPIC, queue, BODY))
         arrived.check(3)

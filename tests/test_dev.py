@@ -198,6 +198,16 @@ def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
     assert alone == ("-m", f"({dev.ALL}) and alone", *options, *dev.ALONE, "4")
 
 
+def test_a_few_tests_are_collected_where_they_are(dev: ModuleType, ran: list[tuple[str, ...]]) -> None:
+    for name, marker in (("test_a.py", "alone"), ("test_b.py", "spark")):
+        (dev.ROOT / "tests").mkdir(exist_ok=True)
+        (dev.ROOT / "tests" / name).write_text(f"pytest.mark.{marker}", "utf-8")
+    dev.main(["test", "--all"])
+    assert [command[-2] for command in ran] == [dev.workers(), "tests/test_b.py", "tests/test_a.py"]
+    dev.main(["spark", "--older", "-k", "name"])
+    assert ran[-1] == ("-m", "spark and not one_spark", "-k", "name", "3.5")
+
+
 def test_what_wants_the_machine_alone_has_it_whatever_is_asked_for_the_others(
     dev: ModuleType, ran: list[tuple[str, ...]]
 ) -> None:

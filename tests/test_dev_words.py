@@ -28,7 +28,7 @@ def dev(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
         (["build", "now"], "./dev build"),
         (["docs", "--fast"], "./dev docs"),
         (["doctor", "--frob"], "./dev doctor"),
-        (["check", "--fxi"], "./dev check [--fix]"),
+        (["check", "--fxi"], "./dev check [--fix] [--static]"),
         (["nightly", "--seed"], "./dev nightly [--seed S]"),
         (["nightly", "--seed", "x"], "./dev nightly [--seed S]"),
         (["nightly", "7"], "./dev nightly [--seed S]"),

@@ -32,6 +32,8 @@ FACTS = {
     "reason": "the value is null", "row": 17, "partition": 3, "keys": ("AA-1", "AA-2"),
     "expression": "a > 3", "first": 3, "last": 9, "count": 5, "sent": 12,
     "min_offset": 0, "max_offset": 2, "queue": ("Orders", "b", 1), "correlation_id": "c-1", "content_type": "a/b",
+    "name": "broker-a", "known": ("broker-b",), "group": "billing", "message_id": "AC11", "result": (1, 2),
+    "failures": {"broker-a": ConnectError("away", address="a:1")}, "done": ("broker-b",),
 }  # fmt: skip
 KINDS = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, RocketMQError)]
 

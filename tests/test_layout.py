@@ -22,14 +22,17 @@ from tests.rules import (
     long_functions,
     marks_told_wrongly,
     no_docstring,
+    rare_words,
     shields,
     told,
     uncollected,
+    untold_fields,
 )
+from tools.marked import marked
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("rocketpy", "rocketpy_broker_sim")
-FOLDERS = (*PACKAGES, "examples", "benchmarks", "tools", "tests", "docs")
+FOLDERS = (*PACKAGES, "pyspark_rocketmq", "examples", "benchmarks", "tools", "tests", "docs")
 
 # A shield keeps closing code alive under cancellation, always with a deadline. Files that have one are listed
 # here with their number, so that a new one is a decision.
@@ -39,11 +42,11 @@ SHIELDS: dict[str, int] = {
     "rocketpy/client/instance.py": 2,
     "rocketpy/client/reports.py": 1,
     "rocketpy/consumer/background.py": 2,
-    "rocketpy/consumer/dead_letters.py": 1,
+    "rocketpy/admin/dead_letters.py": 1,
     "rocketpy/consumer/lite/running.py": 1,
     "rocketpy/consumer/pull_consumer.py": 1,
     "rocketpy/consumer/running.py": 1,
-    "rocketpy/producer/producer.py": 1,
+    "rocketpy/producer/running.py": 1,
     "rocketpy/remoting/server.py": 1,
     "rocketpy/services.py": 1,
     "rocketpy/sync/listeners.py": 1,
@@ -74,6 +77,13 @@ def sources() -> list[Source]:
     """All of our Python."""
     paths = [ROOT / "dev", *sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))]
     return [Source.read(path, ROOT) for path in paths]
+
+
+@pytest.fixture(scope="module")
+def pages() -> list[Source]:
+    """All of our prose: the docs, and what lies beside the code."""
+    paths = [*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))]
+    return [Source.read(path, ROOT) for path in sorted(paths)]
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +136,13 @@ def test_every_module_says_what_it_is(library: list[Source]) -> None:
     listed((each for source in library for each in no_docstring(source)), "no docstring; say what the module is for")
 
 
+def test_every_field_of_a_named_tuple_says_what_it_holds(library: list[Source]) -> None:
+    listed(
+        (each for source in library for each in untold_fields(source)),
+        "nothing says what it holds; put a docstring with its unit or form below the field",
+    )
+
+
 def test_shields_are_counted(library: list[Source]) -> None:
     found = Counter({source.name: shields(source) for source in library})
     listed(
@@ -145,7 +162,7 @@ def test_cancellation_is_never_caught(library: list[Source]) -> None:
             for where, kind in caught
             if kind != "asyncio.CancelledError" or where.partition(":")[0] not in ASYNCIO_CANCELLED
         ),
-        "cancellation belongs to whoever asked for it; let it pass",
+        "cancellation belongs to the code that asked for it; let it pass",
     )
     assert expected == ASYNCIO_CANCELLED, "count them in ASYNCIO_CANCELLED"
 
@@ -153,6 +170,12 @@ def test_cancellation_is_never_caught(library: list[Source]) -> None:
 def test_nothing_is_left_to_do(library: list[Source]) -> None:
     """No stub, and no mark of work put off, stands in the library."""
     listed((each for source in library for each in left_to_do(source)), "work put off; do it, or open an issue")
+
+
+def test_texts_use_words_that_people_say(sources: list[Source], pages: list[Source]) -> None:
+    """In docs, docstrings, comments and error texts. RARE_WORDS of `tests/rules.py` is the list."""
+    assert {"README.md", "docs/design.md", "tests/golden/README.md"} <= {page.name for page in pages}
+    listed((each for text in (*sources, *pages) for each in rare_words(text)), "words that nobody says; write instead")
 
 
 def test_every_test_is_collected(sources: list[Source]) -> None:
@@ -172,6 +195,22 @@ def test_marks_have_their_reasons(sources: list[Source], settings: dict[str, Any
         (each for source in sources for each in marks_told_wrongly(source, marks)),
         "the markers in pyproject.toml say what each takes; give the missing reason, or write it as a comment",
     )
+
+
+def test_marks_by_which_files_are_chosen_are_seen_in_them(sources: list[Source]) -> None:
+    """Tests that run alone, and those on the older Spark, are collected from the files that `tools.marked` finds."""
+    listed(
+        (
+            f"{source.name} has mark.{marker}"
+            for source in sources
+            if source.name.startswith("tests/") and not Path(source.name).name.startswith(("test_", "conftest"))
+            for marker in ("alone", "spark")
+            if f"mark.{marker}" in source.text
+        ),
+        "a run of these tests would pass them by; write the marker in the file of the tests, or in a conftest",
+    )
+    chosen = {*marked(ROOT, "alone"), *marked(ROOT, "spark")}
+    assert {"tests/spark", "tests/hostile/test_crowds.py", "tests/wire/test_json_limits.py"} <= chosen
 
 
 def test_a_module_without_a_layer_is_sent_to_the_list_of_layers(settings: dict[str, Any]) -> None:

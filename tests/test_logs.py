@@ -19,7 +19,7 @@ from tests.hostile.texts import HOSTILE, assert_harmless, said
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = [path for folder in ("rocketpy", "rocketpy_broker_sim") for path in sorted((ROOT / folder).rglob("*.py"))]
-# Whoever makes loggers; the commands also set up the handlers of the root logger, and log nothing by it.
+# The modules that make loggers; the commands also set up the handlers of the root logger, and log nothing by it.
 MAKERS = {"rocketpy/logs.py", "rocketpy_broker_sim/cli/logs.py"}
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 LOGGERS = {"log", "logger", "_log", "_logger"}

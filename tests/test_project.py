@@ -144,7 +144,7 @@ def test_dev_refuses_an_unknown_task_in_one_line() -> None:
 def test_the_source_distribution_holds_the_tree_and_the_wheel_the_packages_alone() -> None:
     """The tools of `dev` come with the source, as `dev` itself does; nobody's environment gets a package `tools`."""
     targets = pyproject()["tool"]["hatch"]["build"]["targets"]
-    assert targets["wheel"]["packages"] == ["rocketpy", "rocketpy_broker_sim"]
+    assert targets["wheel"]["packages"] == ["rocketpy", "rocketpy_broker_sim", "pyspark_rocketmq"]
     source = set(targets["sdist"]["include"])
     folders = {f"/{path.parent.name}" for path in ROOT.glob("*/__init__.py")}
     assert folders | {"/dev", "/docs"} <= source

@@ -21,6 +21,7 @@ CLASSES = (
     "PushConsumer",
     "LitePullConsumer",
     "PullConsumer",
+    "Admin",
     "MQClientInstance",
 )
 OF_LIVES = {"start", "close", "aclose", "reopen", "run"}

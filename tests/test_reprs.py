@@ -6,6 +6,7 @@ import enum
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from datetime import UTC, datetime
 from types import MappingProxyType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -13,6 +14,7 @@ import attrs
 import pytest
 
 import rocketpy
+import rocketpy.admin
 import rocketpy.aio
 import rocketpy.sync
 import rocketpy_broker_sim
@@ -23,12 +25,22 @@ from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
 from rocketpy.sync.unseen import Failures
 from tests.consumer.helpers import stored
 
-MODULES = (rocketpy, rocketpy.sync, rocketpy.aio, rocketpy_broker_sim)
+MODULES = (rocketpy, rocketpy.sync, rocketpy.aio, rocketpy.admin, rocketpy_broker_sim)
 NAME = "a-rather-long-name-of-something"
 QUEUE = MessageQueue("OrdersOfTheWholeCompany", "broker-a", 7)
 RESULT = SendResult(SendStatus.FLUSH_DISK_TIMEOUT, "7F0000010A2B00000000C3D4E5F60718", "0A" * 16, QUEUE, 123_456_789)
+NOW = datetime(2026, 11, 28, 12, 30, tzinfo=UTC)
 ADDRESSES = "10.0.0.1:9876;10.0.0.2:9876;10.0.0.3:9876"
-ROLES = ("Producer", "PushConsumer", "LitePullConsumer", "PullConsumer", "MQClientInstance", "TransactionProducer")
+ROLES = (
+    "Producer",
+    "PushConsumer",
+    "LitePullConsumer",
+    "PullConsumer",
+    "MQClientInstance",
+    "TransactionProducer",
+    "Admin",
+)
+PARTS = ("Topics", "Groups", "Offsets", "Messages", "Consumers", "Producers", "Brokers", "NameServers")
 MADE: dict[str, Callable[[], object]] = {
     "AllocateByConfig": lambda: rocketpy.AllocateByConfig([QUEUE] * 20),
     "AllocateByMachineRoom": lambda: rocketpy.AllocateByMachineRoom([NAME, NAME[1:], NAME[2:], NAME[3:]]),
@@ -45,6 +57,7 @@ MADE: dict[str, Callable[[], object]] = {
     "SendAttempt": lambda: rocketpy.SendAttempt(NAME, "10.0.0.1:10911", rocketpy.ConfigError("x" * 200), 0.25, QUEUE),
     "SendContext": lambda: rocketpy.SendContext(NAME, QUEUE, "10.0.0.1:10911", True, True, True, None, {"a": NAME}),
     "SendResult": lambda: RESULT,
+    "ServerConfig": lambda: rocketpy.admin.ServerConfig(server=NAME, settings={str(n): NAME for n in range(200)}),
     "UniqueId": lambda: rocketpy.decode_unique_id(RESULT.message_id),
     "Suspend": lambda: rocketpy.Suspend(1.5),
     "TransactionSendResult": lambda: rocketpy.TransactionSendResult(
@@ -73,8 +86,10 @@ def made(name: str, kind: Any) -> object:
     if name.endswith("Config"):
         group = {} if name == "ClientConfig" else {"group": NAME}
         return kind(**group, namesrv=ADDRESSES, request_timeout=2, connect_timeout=2, access_key=NAME, secret_key="s")
+    if name in PARTS:
+        return getattr(rocketpy.Admin(namesrv=ADDRESSES), {"NameServers": "name_servers"}.get(name, name.lower()))
     if name in ROLES:
-        group = [] if name == "MQClientInstance" else [NAME]
+        group = [] if name in ("MQClientInstance", "Admin") else [NAME]
         return kind(*group, namesrv=ADDRESSES, **({"checker": print} if name == "TransactionProducer" else {}))
     hints = get_type_hints(kind, localns=vars(rocketpy) | {name: getattr(rocketpy, name) for name in rocketpy.__all__})
     names = [field.name for field in attrs.fields(kind)] if attrs.has(kind) else kind._fields
@@ -82,7 +97,7 @@ def made(name: str, kind: Any) -> object:
 
 
 def value_of(hint: Any) -> Any:
-    plain = {int: 12_345_678, float: 1234.5678, bool: True, str: NAME, Any: NAME}
+    plain = {int: 12_345_678, float: 1234.5678, bool: True, str: NAME, Any: NAME, datetime: NOW}
     if hint in plain:
         return plain[hint]
     if get_origin(hint) in (Union, UnionType):

@@ -8,6 +8,7 @@ from tests.rules import (
     MAX_EXAMPLE_LINES,
     MAX_FUNCTION_LINES,
     MAX_LINES,
+    RARE_WORDS,
     Source,
     cancelled_caught,
     left_to_do,
@@ -17,9 +18,11 @@ from tests.rules import (
     long_functions,
     marks_told_wrongly,
     no_docstring,
+    rare_words,
     shields,
     told,
     uncollected,
+    untold_fields,
 )
 
 
@@ -65,6 +68,36 @@ def test_modules_without_a_docstring() -> None:
         assert list(no_docstring(source(text))) == ["pkg/module.py"], text
 
 
+def test_fields_of_named_tuples_that_say_nothing() -> None:
+    text = """
+class A(NamedTuple):
+    '''All: of them.
+
+    Attributes:
+        told: What it holds.
+        empty:
+    '''
+
+    bare: int
+    told: int
+    empty: int
+    below: int
+    '''Bytes.'''
+    blank: int
+    ' '
+    beside: int = 0  # ms
+    quoted: str = "#"
+    # Bytes.
+    above: int = 0
+    last: int = 0
+class B(typing.NamedTuple): last: int
+class C: not_a_field: int
+"""
+    found = [each.partition(" ")[2] for each in untold_fields(source(text))]
+    assert found == ["A.bare", "A.empty", "A.blank", "A.quoted", "A.last", "B.last"]
+    assert next(untold_fields(source(text))) == "pkg/module.py:10 A.bare"
+
+
 def test_shields_are_seen() -> None:
     text = """
 with CancelScope(shield=True):
@@ -98,6 +131,18 @@ def test_work_put_off() -> None:
     text = f'a = "{mark}"\n# {mark}: later\nraise NotImplementedError\nraise NotImplementedError()  # FIX' + "ME\n"
     assert [each.split()[0].partition(":")[2] for each in left_to_do(source(text))] == ["2", "3", "4", "4"]
     assert list(left_to_do(source('"NotImplementedError"  # nothing\n'))) == []
+
+
+@pytest.mark.parametrize("word", RARE_WORDS)
+def test_rare_words_in_text_of_any_kind(word: str) -> None:
+    text = f'"""A {word}."""\na = "{word}"  # {word.upper()}: why\n# none\nraise ValueError(f"{word.title()} {{a}}")\n'
+    found = [(1, word), (2, word), (2, word.upper()), (4, word.title())]
+    assert list(rare_words(source(text))) == [f"pkg/module.py:{n} {each}: {RARE_WORDS[word]}" for n, each in found]
+    assert list(rare_words(Source("docs/a.md", f"A\n\n{word}, b"))) == [f"docs/a.md:3 {word}: {RARE_WORDS[word]}"]
+
+
+def test_words_that_contain_a_rare_one_are_fine() -> None:
+    assert list(rare_words(source("forbears = pyramid + in_amid_of + celestial + anewest + whoevers"))) == []
 
 
 TESTS = "def test_a(): ...\nclass TestB:\n    async def test_c(self): ...\ndef helper():\n    def test_d(): ...\n"

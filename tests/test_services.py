@@ -14,7 +14,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.errors import ClientClosedError, ConfigError, ServiceCrashedError
-from rocketpy.services import is_from_outside, open_services, outliving, run_blocking, ticks
+from rocketpy.services import is_from_outside, open_services, outliving, run_blocking, side_by_side, ticks
 
 
 async def crash() -> None:
@@ -47,6 +47,22 @@ async def test_an_error_of_the_body_comes_out_bare() -> None:
             nursery.start_soon(trio.sleep_forever)
             raise ValueError("mine")
     assert not hasattr(caught.value, "__notes__")
+
+
+async def test_ctrl_c_during_calls_side_by_side_stays_ctrl_c(autojump_clock: MockClock) -> None:
+    async def work(number: int) -> None:
+        await trio.sleep(number)
+        if number == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await side_by_side(work, (1, 2, 3))
+
+    async def fail(number: int) -> None:
+        raise KeyError(number)
+
+    with pytest.raises(ExceptionGroup):
+        await side_by_side(fail, (1, 2))
 
 
 async def test_a_crashed_service_cancels_the_body_and_says_so() -> None:

@@ -59,14 +59,17 @@ HELPERS = {
     "kill/campaign.py": "kills real processes after given seconds",
     "kill/consuming.py": "tries again to reach a process that was killed",
     "kill/producing.py": "sends at a pace to a process that is killed",
-    "kill/transacting.py": "sends in transactions at a pace to a process that is killed",
     "kill/timing.py": "sends messages for moments of a real clock to a process that is killed",
+    "kill/transacting.py": "sends in transactions at a pace to a process that is killed",
     "matrix/cases.py": "lets bounds of the public interface pass: blocking code and asyncio have no virtual clock",
     "matrix/futures.py": "lets bounds of futures pass, which threads wait for",
     "matrix/places.py": "looks until another thread has come to a place",
     "matrix/strikes.py": "lets a thread come to wait, which nobody can see from outside",
     "matrix/waits.py": "a consumer starts that no name server answers",
     "matrix/worlds.py": "takes a moment of another loop, as the program of a user does",
+    "source/expiring.py": "looks until a service of a broker has deleted files",
+    "spark/dying_commits.py": "looks whether other queries have come to the places where they die",
+    "spark/dying_reader_job.py": "sends at a steady pace to what Spark reads",
     "system/consuming.py": "looks until consumers in other loops have come to a state",
     "ways_out/blocks.py": "a listener in a forked process takes its time",
     "ways_out/crashes.py": "looks at a forked process until its service has crashed",
@@ -163,7 +166,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _functions(tree: ast.Module) -> Iterator[Function]:
-    """Yield functions of the module and methods of its classes: what bears marks and is given fixtures."""
+    """Yield functions of the module and methods of its classes: what can have marks and fixtures."""
     for node in tree.body:
         for one in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(one, Function):

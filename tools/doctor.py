@@ -137,7 +137,7 @@ def check_requirements(requirements: Iterable[str], found: dict[str, str]) -> It
 
 
 def check_import_name(root: Path, where: str, origin: str | None) -> Row:
-    """`import rocketpy` must mean this project: another one on the package index bears the same name."""
+    """`import rocketpy` must mean this project: another one on the package index has the same name."""
     if origin is None:
         return "import rocketpy", "ok", f"{where}: free"
     if Path(origin).is_relative_to(root) or (Path(origin).parent / "wire").is_dir():

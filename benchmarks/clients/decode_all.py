@@ -8,7 +8,7 @@ from benchmarks.task import Outcome, Shape, Task
 
 def measure(task: Task) -> Outcome:
     """A user who reads tags or keys pays for this."""
-    return decoding(task, lambda messages: [message.properties for message in messages])
+    return decoding(task, lambda messages: [message.wire_properties for message in messages])
 
 
 SHAPE = Shape("decode-all", "stored messages decoded, properties taken apart", measure, alone=True)

@@ -8,7 +8,7 @@ import tracemalloc
 import trio
 
 import rocketpy
-from benchmarks.arrivals import arrivals
+from benchmarks.arrivals import Arrivals
 from benchmarks.budget import Budget, Tickets
 from benchmarks.task import BODY, WINDOW, Outcome, Shape, Task
 
@@ -56,9 +56,9 @@ def traced() -> int:
 def measure(task: Task) -> Outcome:
     """In KiB; all that was sent must arrive."""
     sends = min(SENDS, task.budget.messages)
-    with arrivals(task) as arrived:
-        warmed, sent, growth = trio.run(grow, task.namesrv, task.topic, sends, min(WARM_SENDS, sends))
-        arrived.check(warmed + sent)
+    arrived = Arrivals(task)
+    warmed, sent, growth = trio.run(grow, task.namesrv, task.topic, sends, min(WARM_SENDS, sends))
+    arrived.check(warmed + sent)
     return Outcome(growth, sent)
 
 

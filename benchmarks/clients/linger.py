@@ -15,7 +15,7 @@ import trio
 
 import rocketpy.aio
 import rocketpy.sync
-from benchmarks.arrivals import arrivals
+from benchmarks.arrivals import Arrivals
 from benchmarks.budget import Budget, Meter, Tickets
 from benchmarks.clients import threads
 from benchmarks.task import BODY, Outcome, Shape, Task
@@ -32,12 +32,10 @@ WARM_SENDS = 30_000
 
 def send_soon(task: Task) -> Outcome:
     """One thread hands over messages as fast as it may: `send_soon` waits while so many are outstanding."""
-    with (
-        arrivals(task) as arrived,
-        rocketpy.sync.Producer(
-            "bench_linger", namesrv=task.namesrv, linger=LINGER, back_pressure_for_async_send_num=OUTSTANDING
-        ) as producer,
-    ):
+    arrived = Arrivals(task)
+    with rocketpy.sync.Producer(
+        "bench_linger", namesrv=task.namesrv, linger=LINGER, back_pressure_for_async_send_num=OUTSTANDING
+    ) as producer:
         warm = Tickets(_warming(task))
         _hand_over(producer, task.topic, warm)
         tickets, meter = Tickets(task.budget), Meter(task.server_pid)
@@ -103,9 +101,9 @@ async def tasks_of_asyncio(task: Task) -> tuple[Tickets, Tickets, Meter]:
 
 def _counted(run: Callable[[Task], tuple[Tickets, Tickets, Meter]], task: Task) -> Outcome:
     """Run a loop, and count what has arrived."""
-    with arrivals(task) as arrived:
-        warm, tickets, meter = run(task)
-        arrived.check(warm.given + tickets.given)
+    arrived = Arrivals(task)
+    warm, tickets, meter = run(task)
+    arrived.check(warm.given + tickets.given)
     return Outcome.rate(tickets.given, meter)
 
 

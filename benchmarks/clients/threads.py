@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import rocketpy.sync
-from benchmarks.arrivals import arrivals
+from benchmarks.arrivals import Arrivals
 from benchmarks.budget import Meter, Tickets
 from benchmarks.clients.blocking_one import keep_sending
 from benchmarks.latencies import spread
@@ -35,14 +35,14 @@ def measure(threads: int, task: Task, **settings: Any) -> Outcome:
             raise
         return len(warm), keep_sending(producer, task.topic, Tickets(task.budget.share(number, threads)))
 
-    with arrivals(task) as arrived:
-        with rocketpy.sync.Producer("bench_threads", namesrv=task.namesrv, **settings) as producer:
-            with ThreadPoolExecutor(threads) as pool:
-                under_way = [pool.submit(work, number) for number in range(threads)]
-                done = [each.result() for each in under_way]
-                meter.stop()
-        times = [time for _, each in done for time in each]
-        arrived.check(sum(warm for warm, _ in done) + len(times))
+    arrived = Arrivals(task)
+    with rocketpy.sync.Producer("bench_threads", namesrv=task.namesrv, **settings) as producer:
+        with ThreadPoolExecutor(threads) as pool:
+            under_way = [pool.submit(work, number) for number in range(threads)]
+            done = [each.result() for each in under_way]
+            meter.stop()
+    times = [time for _, each in done for time in each]
+    arrived.check(sum(warm for warm, _ in done) + len(times))
     return Outcome.rate(len(times), meter, **spread(times))
 
 

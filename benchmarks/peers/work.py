@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.arrivals import arrivals
+from benchmarks.arrivals import Arrivals
 from benchmarks.bars import NAMES, PEERS
 from benchmarks.measure import SEND_TOPIC, Ground, Measure, Row, task_of
 from benchmarks.peers.java import SHAPES as OF_JAVA
@@ -75,13 +74,13 @@ class Work:
         if self.shape == "latency":
             task = replace(task, topic=f"Idle_{run}")
             ground.site.create_topic(task.topic, 1)
-        with arrivals(task) if self.counted else nullcontext() as arrived:
-            if self.fresh:
-                outcome = ground.peer.measure_fresh(self.shape, task, self.fresh)
-            else:
-                outcome = ground.peer.measure(self.shape, task)
-            if arrived is not None:
-                arrived.check(outcome.sent)
+        arrived = Arrivals(task) if self.counted else None
+        if self.fresh:
+            outcome = ground.peer.measure_fresh(self.shape, task, self.fresh)
+        else:
+            outcome = ground.peer.measure(self.shape, task)
+        if arrived is not None:
+            arrived.check(outcome.sent)
         return outcome
 
     def _named(self, row: str, ground: Ground) -> Mapping[str, Outcome]:

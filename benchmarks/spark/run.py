@@ -13,8 +13,9 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks import arrivals
 from benchmarks.bars import OURS as NAME_OF_OURS
-from benchmarks.frames import GET_MAX_OFFSET, Wire, frame
+from benchmarks.frames import Wire
 from benchmarks.measure import QUEUES
 from benchmarks.processes import ROOT, Child, environment
 from benchmarks.rounds import Results, rest
@@ -59,13 +60,28 @@ def driver(rows: int, tree: Path = ROOT) -> Iterator[Child]:
     Raises:
         BenchmarkError: Spark does not start here.
     """
+    with session_process("benchmarks.spark.driver", str(rows), tree=tree) as child:
+        yield child
+
+
+@contextmanager
+def session_process(*words: str, tree: Path = ROOT) -> Iterator[Child]:
+    """A process with a Spark session, ready; it and all below it are gone afterwards.
+
+    Args:
+        words: Its module and arguments.
+        tree: Whose packages it uses.
+
+    Raises:
+        BenchmarkError: Spark does not start here.
+    """
     missing = unavailable()
     if missing is not None:
         raise BenchmarkError(missing)
     # What stands in the path may be another PySpark, and then is the one to measure.
     paths = [path for path in (os.environ.get("PYTHONPATH"), str(tree)) if path]
     found = {**environment(), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(paths)}
-    child = Child("-m", "benchmarks.spark.driver", str(rows), env={**found, "SPARK_LOCAL_IP": "127.0.0.1"}, tree=tree)
+    child = Child("-m", *words, env={**found, "SPARK_LOCAL_IP": "127.0.0.1"}, tree=tree)
     try:
         if child.line(READY_WITHIN) != "ready":
             raise BenchmarkError("the process that runs Spark says something else than that it is ready")
@@ -99,20 +115,27 @@ def take(spark: Child, site: Site, loop: str, rows: int) -> Outcome:
     Raises:
         BenchmarkError: they do not.
     """
-    before = stored(site)
-    outcome = _timed(spark, site, loop, rows)
-    arrived, due = stored(site) - before, rows if loop.endswith("-sink") else 0
+    before = stored(site, TOPIC)
+    outcome = timed(spark, site, [loop, site.namesrv], rows)
+    arrived, due = stored(site, TOPIC) - before, rows if loop.endswith("-sink") else 0
     if arrived != due:
         raise BenchmarkError(f"{loop}: {arrived:,} messages arrived instead of {due:,}: the figure says nothing")
     return outcome
 
 
-def _timed(spark: Child, site: Site, loop: str, rows: int) -> Outcome:
-    """One loop: rows a second, CPU for 100,000 rows by kind of process, and what memory did meanwhile."""
+def timed(spark: Child, site: Site, request: object, rows: int) -> Outcome:
+    """One loop: rows a second, CPU for 100,000 rows by kind of process, and what memory did meanwhile.
+
+    Args:
+        spark: The process with Spark.
+        site: The servers.
+        request: That the process answers with the seconds that it took.
+        rows: In the loop.
+    """
     pids = spark.pid, site.broker_pid
     before = cpu_by_role(*pids)
     with Sampler(*pids) as memory:
-        spark.tell(json.dumps([loop, site.namesrv]))
+        spark.tell(json.dumps(request))
         seconds = float(spark.line(LOOP_WITHIN))
     after = cpu_by_role(*pids)
     used = {role: (after[role] - before[role]) * 100_000 / rows for role in after}
@@ -123,11 +146,7 @@ def _timed(spark: Child, site: Site, loop: str, rows: int) -> Outcome:
     return Outcome(rows / seconds, rows, used.get(WORKERS, 0.0), used.get(BROKER, 0.0), notes)
 
 
-def stored(site: Site) -> int:
-    """How many messages the topic has had."""
-    total = 0
+def stored(site: Site, topic: str, queues: int = QUEUES) -> int:
+    """How many messages a topic has had, in its first queues."""
     with Wire(site.broker) as wire:
-        for queue in range(QUEUES):
-            header, _ = wire.ask(frame(GET_MAX_OFFSET, {"topic": TOPIC, "queueId": queue}))
-            total += int(header["extFields"]["offset"])
-    return total
+        return arrivals.stored(wire, topic, queues)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple, Self
 
-from benchmarks.processes import rss_megabytes
+from benchmarks.processes import cpu_seconds, rss_megabytes
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 DRIVER, JVM, WORKERS, BROKER = "driver", "JVM", "workers", "broker"
@@ -71,6 +71,19 @@ def cpu_by_role(driver: int, broker: int) -> dict[str, float]:
     for pid, role in roles(running, driver, broker).items():
         total[role] += running[pid].cpu
     return total
+
+
+def own_cpu(driver: int, broker: int) -> dict[int, tuple[str, float]]:
+    """Role of each process, and seconds of CPU so far without those of its children."""
+    return {pid: (role, cpu_seconds(pid) or 0.0) for pid, role in roles(processes(), driver, broker).items()}
+
+
+def used_between(before: Mapping[int, tuple[str, float]], after: Mapping[int, tuple[str, float]]) -> dict[str, float]:
+    """Seconds of CPU by role between two looks; a process that has ended meanwhile takes nothing with it."""
+    used: dict[str, float] = defaultdict(float)
+    for pid, (role, seconds) in after.items():
+        used[role] += seconds - before.get(pid, (role, 0.0))[1]
+    return used
 
 
 def memory_by_role(driver: int, broker: int) -> dict[str, float]:

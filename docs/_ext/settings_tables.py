@@ -145,7 +145,13 @@ def default_of(field: attrs.Attribute[Any]) -> str:
 def honoured(rows: Iterable[table.KeyRow], updates: Iterable[str]) -> str:
     changing = set(updates)
     texts = {}
-    for kind in (table.BrokerConfig, table.MessageStoreConfig, table.NettyServerConfig, table.NamesrvConfig):
+    for kind in (
+        table.BrokerConfig,
+        table.MessageStoreConfig,
+        table.MetricsConfig,
+        table.NettyServerConfig,
+        table.NamesrvConfig,
+    ):
         texts.update({(kind, name): text for name, text in field_texts(kind).items()})
     found = []
     for row in rows:

@@ -30,6 +30,7 @@ EXAMPLES = {
     "Producer.recall": 'producer.recall("Orders", result.recall_handle)',
     "Producer.queues": 'queues = producer.queues("Orders")',
     "Producer.create_topic": 'producer.create_topic("Orders", queues=8)',
+    "Producer.admin": "admin = producer.admin()",
     "Producer.statistics": "print(producer.statistics().latency)",
     "TransactionProducer.send_in_transaction": (
         'result = producer.send_in_transaction(Message("Orders", "one espresso"), book, arg=order)'
@@ -43,6 +44,7 @@ EXAMPLES = {
     "PushConsumer.commit": "consumer.commit(timeout=5)",
     "PushConsumer.lag": "behind = sum(consumer.lag().values())",
     "PushConsumer.wait_assigned": "queues = consumer.wait_assigned(timeout=10)",
+    "PushConsumer.admin": "admin = consumer.admin()",
     "PushConsumer.run_forever": "consumer.run_forever()",
     "PushConsumer.status": "print(consumer.status().errors)",
     "PushConsumer.statistics": "print(consumer.statistics().consumed_per_second)",
@@ -68,6 +70,7 @@ EXAMPLES = {
     "LitePullConsumer.beginning_offset": "first = consumer.beginning_offset(queue)",
     "LitePullConsumer.end_offset": "end = consumer.end_offset(queue)",
     "LitePullConsumer.offset_for_timestamp": "offset = consumer.offset_for_timestamp(queue, yesterday)",
+    "LitePullConsumer.admin": "admin = consumer.admin()",
     "LitePullConsumer.status": "print(consumer.status().queues)",
     "LitePullConsumer.statistics": "print(consumer.statistics())",
     "PullConsumer.fetch_message_queues": 'queues = consumer.fetch_message_queues("Orders")',
@@ -78,6 +81,7 @@ EXAMPLES = {
     "PullConsumer.beginning_offset": "first = consumer.beginning_offset(queue)",
     "PullConsumer.end_offset": "end = consumer.end_offset(queue)",
     "PullConsumer.offset_for_timestamp": "offset = consumer.offset_for_timestamp(queue, yesterday)",
+    "PullConsumer.admin": "admin = consumer.admin()",
     "PullConsumer.statistics": "print(consumer.statistics())",
     "MQClientInstance.statistics": "print(client.statistics().peers)",
 }
@@ -85,8 +89,17 @@ _CALL = re.compile(r"(?P<call>(producer|consumer|client)\.(?P<name>\w+)\()")
 
 
 def setup(app: Any) -> dict[str, bool]:
+    for name in {each.partition(".")[0] for each in EXAMPLES}:
+        without_surface(getattr(rocketpy, name))
     app.connect("autodoc-process-docstring", complete, priority=400)  # before napoleon reads the sections
     return {"parallel_read_safe": True}
+
+
+def without_surface(kind: Any) -> None:
+    """Leave out the argument that the two other surfaces alone pass."""
+    found = inspect.signature(kind.__init__)
+    shown = [each for each in found.parameters.values() if each.name != "_surface"]
+    kind.__init__.__signature__ = found.replace(parameters=shown)
 
 
 def complete(_app: Any, what: str, name: str, found: Any, _options: Any, lines: list[str]) -> None:

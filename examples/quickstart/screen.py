@@ -19,34 +19,34 @@ else:
 
 
 class Bars(Protocol):
-    """Two bars: what was sent, what was received."""
+    """Bars, such as what was sent and what was received."""
 
-    def update(self, sent: int, received: int) -> None:
-        """Show where things stand."""
+    def update(self, *done: int) -> None:
+        """Show where things stand, with a number for each bar."""
         ...
 
 
 class _NoBars:
-    def update(self, sent: int, received: int) -> None:
+    def update(self, *done: int) -> None:
         """Nobody watches."""
 
 
 @contextmanager
-def progress(total: int) -> Iterator[Bars]:
-    """Show progress on a terminal; nothing elsewhere."""
+def progress(total: int, names: Sequence[str] = ("sent", "received")) -> Iterator[Bars]:
+    """Show progress on a terminal, with a bar for each name; nothing elsewhere."""
     if not HAS_RICH or not sys.stderr.isatty():
         yield _NoBars()
         return
     columns = (*rich.progress.Progress.get_default_columns(), rich.progress.MofNCompleteColumn())
     with rich.progress.Progress(*columns, console=Console(stderr=True)) as bars:
-        sending, receiving = bars.add_task("sent", total=total), bars.add_task("received", total=total)
+        tasks = [bars.add_task(name, total=total) for name in names]
 
-        class Both:
-            def update(self, sent: int, received: int) -> None:
-                bars.update(sending, completed=sent)
-                bars.update(receiving, completed=received)
+        class Several:
+            def update(self, *done: int) -> None:
+                for task, count in zip(tasks, done, strict=True):
+                    bars.update(task, completed=count)
 
-        yield Both()
+        yield Several()
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

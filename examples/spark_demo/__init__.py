@@ -1,1 +1,1 @@
-"""Spark and RocketMQ in one program: real rows through a sink, totals of both ends side by side."""
+"""Spark and RocketMQ in one program: sends real rows through a sink, and compares the totals of both sides."""

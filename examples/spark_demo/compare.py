@@ -39,7 +39,7 @@ def verdict(group: str, spark: Totals, messages: Totals) -> tuple[bool, str]:
 
 
 def rows_of(figures: tuple[Any, ...] | None) -> int:
-    """How many rows a group has; none when it is not there."""
+    """The number of rows of a group; 0 if it is missing."""
     return int(figures[0]) if figures else 0
 
 

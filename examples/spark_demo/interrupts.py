@@ -1,8 +1,8 @@
-"""Ctrl-C at a moment that bears it.
+"""Delays Ctrl-C until it does no harm.
 
-PySpark forgets the JVM that it is starting when it is interrupted, and that JVM then runs until somebody kills it. So
-an interrupt has to wait until there is a session that can be stopped. Later it ends a call, and nobody needs to read
-where. Not here: what is interrupted then.
+If PySpark is interrupted while it starts a JVM, it forgets this JVM, which then runs until it is killed. So an
+interrupt waits until there is a session that can be stopped. A later interrupt ends a call, and its traceback is not
+shown.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Hold interrupts back for the time of the block. In the main thread only, where they arrive.
+    """Hold interrupts back during the block. Only in the main thread, where they arrive.
 
     Raises:
-        KeyboardInterrupt: at the end of the block, when one came meanwhile.
+        KeyboardInterrupt: at the end of the block, if one came meanwhile.
     """
     came = False
 
@@ -39,7 +39,7 @@ def interrupts_wait() -> Iterator[None]:
 
 
 def quiet_when_interrupted() -> None:
-    """Keep the traceback off the screen that py4j logs, by the root logger, for a call that Ctrl-C ends."""
+    """Hide the traceback that py4j logs, through the root logger, for a call that Ctrl-C ends."""
     logging.getLogger().addFilter(_is_no_interrupt)
 
 

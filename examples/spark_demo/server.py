@@ -22,15 +22,18 @@ def own_server() -> Iterator[str]:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         if not address:
-            raise SystemExit("the embedded broker did not start; its own words stand above")
+            raise SystemExit("the embedded broker did not start; its error is printed above")
         yield address
-        process.communicate()  # closes its standard input, which is what it waits for
+        process.communicate()  # closes its standard input, and so it ends
 
 
 def main() -> None:
-    """Serve until standard input ends, which it does when the parent is gone, in whatever way."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the parent still wants to take leave
-    with BlockingLocalCluster() as cluster:
+    """Serve until standard input ends, as it does when the parent has ended in any way."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the parent still has to close its clients
+    # Otherwise a pull gets 32 messages at most, and whole topics are read here.
+    with BlockingLocalCluster(
+        max_transfer_count_on_message_in_memory=1024, max_transfer_bytes_on_message_in_memory=1 << 20
+    ) as cluster:
         print(cluster.name_server_addresses, flush=True)
         sys.stdin.read()
 

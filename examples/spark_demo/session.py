@@ -27,15 +27,15 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 """
-"""What goes wrong in a task arrives as an exception; the log of the driver would only say it five times more."""
+"""Errors in tasks arrive as exceptions; the log of the driver would only repeat each five times."""
 MASTER = "local[*,4]"
-"""As many tasks at a time as there are cores, each tried up to four times; `local[*]` would try once."""
+"""As many tasks at a time as there are cores, each with up to four attempts; `local[*]` allows only one."""
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.files.maxPartitionBytes": "4m",  # a file of 31 MB makes eight tasks: something to watch
-    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.files.maxPartitionBytes": "4m",  # a file of 31 MB makes eight tasks, so that there is progress to see
+    "spark.sql.shuffle.partitions": "2",
     "spark.sql.execution.arrow.pyspark.enabled": "false",
 }
 
@@ -46,7 +46,7 @@ class FailedJobError(Exception):
 
 @contextlib.contextmanager
 def told_in_a_line() -> Iterator[None]:
-    """Turn what Spark raises, pages of Java's and Python's stacks, into one line.
+    """Turn the exceptions of Spark, which have pages of Java and Python stacks, into one line.
 
     Raises:
         FailedJobError: the job in the block failed.
@@ -71,12 +71,12 @@ def session(name: str) -> Iterator[SparkSession]:
     """
     check_java()
     quiet_when_interrupted()
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # nor is it used here
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)  # it is not used here
     try:
         from pyspark.sql import SparkSession
     except ImportError as exc:
         raise NoSparkError("PySpark is not installed: run this as `./dev spark-demo`, or pip install pyspark") from exc
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers shall be this Python, not any on PATH
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark's workers must run this Python, not another one on PATH
     with tempfile.TemporaryDirectory(prefix="spark-demo-") as folder:
         log = Path(folder, "log4j2.properties")
         log.write_text(QUIET, "utf-8")

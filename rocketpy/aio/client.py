@@ -55,7 +55,7 @@ class MQClientInstance(Lifetime[TrioClient]):
         return self._inner.is_open
 
     def statistics(self) -> ClientStatistics:
-        """What it has open and under way. From any thread, and in every state."""
+        """Counts of its connections and requests. Thread-safe, and works in every state."""
         return self._inner.statistics()
 
     @property

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError, unsent
-from rocketpy.remoting.data.waiting import Answer, Waiting
+from rocketpy.remoting.data.waiting import Answer, WaitingRequests
 from rocketpy.remoting.limits import too_slow
 from rocketpy.remoting.rounds import Slice
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["LoopConnection"]
 
 _LATE = 0.05
-"""Seconds of delay that tell of a busy loop: what has arrived meanwhile is read before anything is given up."""
+"""Seconds of delay from which on the loop counts as busy: then received data is read before any request times out."""
 
 
 class _Answer:
@@ -86,10 +86,10 @@ class LoopConnection(asyncio.Protocol):
         self._limits = limits
         self._clock = clock
         self._on_requests = on_requests
-        self._waiting = Waiting(limits.wire, scan=not hooks)
+        self._waiting = WaitingRequests(limits.wire, scan=not hooks)
         self._slots = self._waiting.slots
         self._transport: asyncio.Transport | None = None
-        self._turn = Slice(time.thread_time)
+        self._time_slice = Slice(time.thread_time)
         self._frames: list[bytes] = []
         self._paused = False
         self._alarm: asyncio.TimerHandle | None = None
@@ -117,10 +117,10 @@ class LoopConnection(asyncio.Protocol):
         """Process received bytes. If a peer sends many requests, the rest waits for the next turn of the loop."""
         if self.error is not None or self._transport is None:
             return
-        self._turn.begin()
+        self._time_slice.begin()
         was_behind = self._waiting.has_more
         try:
-            requests = self._waiting.take(data, self._turn)
+            requests = self._waiting.take(data, self._time_slice)
         except RemoteProtocolError as exc:
             self.close(exc)
             return
@@ -282,7 +282,7 @@ class LoopConnection(asyncio.Protocol):
     # --- lifetime --------------------------------------------------------------------------------------
 
     def retire(self) -> None:
-        """Take no more requests, and close when those that wait are answered. From any thread."""
+        """Take no more requests, and close when those that wait are answered. Thread-safe."""
         self.retired = True
         with suppress(RuntimeError):  # the loop is closed, and the socket with it
             self._loop.call_soon_threadsafe(self._close_settled)
@@ -292,7 +292,7 @@ class LoopConnection(asyncio.Protocol):
         self.retire()
 
     def shut(self) -> None:
-        """Close at once. From any thread."""
+        """Close at once. Thread-safe."""
         with suppress(RuntimeError):  # the loop is closed, and the socket with it
             self._loop.call_soon_threadsafe(self.close)
 
@@ -301,7 +301,7 @@ class LoopConnection(asyncio.Protocol):
             self.close()
 
     def close(self, error: RocketMQError | None = None) -> None:
-        """Close at once: those who wait get ConnectionLostError. Harmless twice."""
+        """Close at once: waiting requests get ConnectionLostError. Idempotent."""
         if self.error is not None:
             return
         self.error = error or ConnectionLostError(

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Unpack, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
+from rocketpy.aio.has_admin import HasAdmin
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.aio.listeners import LoopRunner
 from rocketpy.aio.signals import first_signal
-from rocketpy.client.sharing import trio_client_of
+from rocketpy.client.shared_client import trio_client_of
 from rocketpy.consumer import PushConsumer as TrioConsumer
+from rocketpy.consumer.surface import ConsumerSurface
 from rocketpy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ __all__ = ["PushConsumer"]
 
 
 @final
-class PushConsumer(Lifetime[TrioConsumer]):
+class PushConsumer(HasAdmin, Lifetime[TrioConsumer]):
     """Consumes: ``async with rocketpy.aio.PushConsumer("billing", namesrv="127.0.0.1:9876") as consumer:``.
 
     Arguments and methods are those of `rocketpy.PushConsumer`. Async listeners run as tasks of the loop in which the
@@ -56,8 +58,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             config=config,
             client=trio_client_of(client, "rocketpy.aio"),
             network=network,
-            async_runner=partial(LoopRunner, bridge),
-            async_caller=LoopCaller(bridge),
+            _surface=ConsumerSurface(async_runner=partial(LoopRunner, bridge), async_caller=LoopCaller(bridge)),
             **fields,
         )
         bridge.what = f"consumer {inner.config.group}"
@@ -72,7 +73,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
     def _make_again(self, *, crossed_fork: bool) -> None:
         former = self._inner
         super()._make_again(crossed_fork=crossed_fork)
-        self._inner.adopt(former)
+        self._inner.outside.adopt(former)
 
     # --- subscriptions --------------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
 
     @property
     def _is_waited_for(self) -> bool:
-        return self._inner.in_listener
+        return self._inner.outside.is_waited_for
 
     # --- pausing, committing --------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             ClientClosedError: the consumer is not open.
             ServiceCrashedError: a bug in the background stopped it meanwhile.
         """
-        self._inner.check_may_commit()
+        self._inner.outside.current.check_may_commit()
         await self._call(self._inner.commit, timeout)
 
     async def lag(self, timeout: float | timedelta | None = None) -> dict[MessageQueue, int]:
@@ -203,9 +204,9 @@ class PushConsumer(Lifetime[TrioConsumer]):
         """
         bridge = self._bridge
         bridge.check_place()
-        if self._inner.in_listener:
+        if self._inner.outside.is_waited_for:
             raise ConfigError(
-                f"run_forever in a listener of {bridge.what} would wait for that very listener: call it elsewhere"
+                f"run_forever in a listener of {bridge.what} would wait for that same listener: call it elsewhere"
             )
         over = asyncio.Event()
         # Before the start, so that a signal that arrives while the consumer starts closes it in order too.

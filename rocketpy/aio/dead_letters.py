@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Unpack
 
+from rocketpy.admin.dead_letters import DeadLetters
 from rocketpy.aio.client import MQClientInstance
-from rocketpy.client.sharing import check_shared, trio_client_of
-from rocketpy.consumer.dead_letters import DeadLetters
+from rocketpy.client.shared_client import check_shared, trio_client_of
 from rocketpy.consumer.replay import check_replay, check_settings
 
 if TYPE_CHECKING:
+    from rocketpy.admin.dead_letters import DeadLetterReplay
     from rocketpy.config.typed import ClientSettings
-    from rocketpy.consumer.dead_letters import DeadLetterReplay
     from rocketpy.consumer.replay import Wanted
     from rocketpy.remoting.network import Network
 
@@ -39,7 +39,8 @@ async def replay_dead_letters(
         bridge = client._bridge
         bridge.check()
         letters = DeadLetters(client.trio_client, group, limit=limit, dry_run=dry_run)
-        while batch := await bridge.call(letters.next_batch):
-            chosen = [wanted is None or bool(wanted(message)) for message in batch]
-            await bridge.call(letters.settle, batch, chosen)
+        with letters.running():
+            while batch := await bridge.call(letters.next_batch):
+                chosen = [wanted is None or bool(wanted(message)) for message in batch]
+                await bridge.call(letters.settle, batch, chosen)
         return letters.result()

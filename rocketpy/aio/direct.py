@@ -1,4 +1,4 @@
-"""Sends of an event loop: the first try over a data connection in that loop, the rest in the portal."""
+"""Sends of an event loop: the first attempt over a data connection in that loop, the rest in the portal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from rocketpy.aio.connection import LoopConnection
 from rocketpy.client.peer_requests import PeerRequests
-from rocketpy.client.waiting import too_late_for
+from rocketpy.client.sends.waiting import too_late_for
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import get_logger
 from rocketpy.producer.pending import PendingResume, PendingSend
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from rocketpy.aio.bridge import Bridge
     from rocketpy.client.data_links import DataConnection
-    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.preparing.outgoing import Outgoing
     from rocketpy.producer import Producer
-    from rocketpy.producer.outside import Terms
+    from rocketpy.producer.terms import Terms
     from rocketpy.results import SendResult
 
 __all__ = ["DirectSends"]
@@ -36,7 +36,7 @@ class DirectSends:
         bridge: to the loop that uses it.
 
     Attributes:
-        outside: the producer, for those who send from outside of its loop.
+        outside: the interface of the producer for code outside of its loop.
         under_way: sends that have begun and not ended.
     """
 
@@ -109,7 +109,7 @@ class DirectSends:
         if not self.outside.core.order.try_take(terms.key):
             self.under_way += 1
             try:
-                await self._wait_turn(terms)
+                await self._wait_for_key(terms)
             except BaseException:
                 self._one_less()
                 raise
@@ -171,7 +171,7 @@ class DirectSends:
         """The data connection to an address, if there is one."""
         return cast("LoopConnection | None", self.outside.client.data_links.nowait(address))
 
-    async def _wait_turn(self, terms: Terms) -> None:
+    async def _wait_for_key(self, terms: Terms) -> None:
         """Wait for the turn of a sharding key; the lane is the caller's then."""
         key, order, loop = terms.key, self.outside.core.order, self._bridge.loop
         assert key is not None
@@ -181,36 +181,17 @@ class DirectSends:
             if not came.done():
                 came.set_result(None)
 
-        turn = order.take(key, lambda: self._bridge.inbox.deliver(wake))
-        if turn is None:
+        waiter = order.take(key, lambda: self._bridge.inbox.deliver(wake))
+        if waiter is None:
             return
         alarm = loop.call_later(max(0.0, terms.deadline - self.outside.core.clock()), wake)
         try:
             await came
         except BaseException:
-            if not order.leave(turn):
+            if not order.leave(waiter):
                 order.pass_on(key)
             raise
         finally:
             alarm.cancel()
-        if order.leave(turn):
+        if order.leave(waiter):
             raise too_late_for(key, terms.timeout)
-
-    def send_oneway(self, outgoing: Outgoing, terms: Terms) -> bool:
-        """Send without an answer over a data connection; False where there is none.
-
-        Raises:
-            RocketMQError: it could not be written.
-        """
-        core = self.outside.core
-        info = core.client.routes.publish_info(outgoing.topic)
-        if info is None or terms.key is not None or outgoing.timed:
-            return False
-        queue = core.choose(outgoing, info, terms.choice, oneway=True)
-        broker_name, address = core.target(queue)
-        connection = self.nowait(address)
-        if connection is None:
-            outgoing.chosen = queue if outgoing.is_plain else None
-            return False
-        core.write_oneway(outgoing, queue, broker_name, connection)
-        return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from rocketpy.aio.has_admin import HasAdmin
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.consumer.fetching import Fetching as TrioFetching
 
@@ -17,7 +18,7 @@ __all__ = ["Fetching"]
 F = TypeVar("F", bound=TrioFetching)
 
 
-class Fetching(Lifetime[F]):
+class Fetching(HasAdmin, Lifetime[F]):
     """What lite pull and pull consumers have in common. The arguments are those of `Lifetime`."""
 
     async def fetch_message_queues(

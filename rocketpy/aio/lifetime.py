@@ -109,8 +109,8 @@ class Lifetime(AsyncReopenable, Generic[T]):
         bound_here = bridge.bind()
         if self._starting is not None:
             raise ClientClosedError(f"{bridge.what} is being started by another task: start it once, and share it")
-        self._starting = starting = _Start(Opened(bridge.portal, self._inner))
-        starting.opened.on_end = partial(bridge.inbox.deliver, partial(_call_all, self._at_end))
+        when_ended = partial(bridge.inbox.deliver, partial(_call_all, self._at_end))
+        self._starting = starting = _Start(Opened(bridge.portal, self._inner, when_ended))
         try:
             await bridge.run(starting)
             bridge.opened = starting.opened

@@ -1,9 +1,9 @@
 """LoopRunner: calls async listeners in the user's event loop.
 
 Calls are passed on in batches: the portal appends them to a deque and wakes the loop once. There a crew of tasks makes
-them (see `rocketpy.consumer.crew`), and one post to the portal reports all calls that have ended meanwhile. Every call
-runs in a copy of the context in which the consumer was entered. An error in the workers themselves ends the consumer,
-and is raised there.
+them (see `rocketpy.consumer.calling.crew`), and one post to the portal reports all calls that have ended meanwhile.
+Every call runs in a copy of the context in which the consumer was entered. An error in the workers themselves ends the
+consumer, and is raised there.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from rocketpy.consumer.crew import YIELD_AFTER, AsyncCrew, Worker
+from rocketpy.consumer.calling.crew import YIELD_AFTER, AsyncCrew, Worker
+from rocketpy.consumer.calling.runners import RemoteRunner
 from rocketpy.consumer.inside import mark
 from rocketpy.consumer.listeners import Raised
-from rocketpy.consumer.runners import RemoteRunner
 from rocketpy.errors import ClientClosedError
 from rocketpy.logs import get_logger
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import contextvars
 
     from rocketpy.aio.bridge import Bridge
+    from rocketpy.consumer.calling.lanes import Lane
     from rocketpy.consumer.calls import Call, Finished
-    from rocketpy.consumer.lanes import Lane
 
 __all__ = ["LoopRunner"]
 
@@ -248,7 +248,7 @@ class LoopCrew(AsyncCrew[_Task]):
 
     async def _make_calls(self, worker: _Task, lane: Lane) -> None:
         began = self._clock()
-        for call in self._turn(worker, lane):
+        for call in self._calls_of(worker, lane):
             try:
                 await self._make(worker, lane, call)
             finally:

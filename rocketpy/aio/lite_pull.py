@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack, final
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.fetching import Fetching
-from rocketpy.client.sharing import trio_client_of
+from rocketpy.client.arguments import checked_queues
+from rocketpy.client.shared_client import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
-from rocketpy.consumer.arguments import checked_queues
 from rocketpy.consumer.lite.lending import Rest, as_parts
+from rocketpy.consumer.surface import ConsumerSurface
 from rocketpy.errors import ClientClosedError, ConfigError, QueueNotAssignedError, ServiceCrashedError
 from rocketpy.logs import get_logger
 from rocketpy.message import MessageExt
@@ -61,7 +62,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             config=config,
             client=trio_client_of(client, "rocketpy.aio"),
             network=network,
-            async_caller=LoopCaller(bridge),
+            _surface=ConsumerSurface(async_caller=LoopCaller(bridge)),
             **fields,
         )
         bridge.what = f"consumer {inner.config.group}"
@@ -77,11 +78,11 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     def _make_again(self, *, crossed_fork: bool) -> None:
         former = self._inner
         super()._make_again(crossed_fork=crossed_fork)
-        self._inner.adopt(former)
+        self._inner.outside.adopt(former)
 
     @property
     def _is_waited_for(self) -> bool:
-        return self._inner.in_hook
+        return self._inner.outside.is_waited_for
 
     # --- subscriptions --------------------------------------------------------------------------------
 
@@ -149,14 +150,14 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         lent: list[Part] = []
 
         async def lend() -> None:
-            lent.extend(await self._inner.lend(max_messages, timeout))
+            lent.extend(await self._inner.outside.polling.lend(max_messages, timeout))
 
         self._ready()
         try:
             await self._call(lend)
         except BaseException:  # cancelled just as messages arrive: without this, nobody would hand them out
             if lent:
-                self._bridge.portal.post(self._inner.give_back, lent)
+                self._bridge.portal.post(self._inner.outside.polling.give_back, lent)
             raise
         return [message for part in lent for message in part.messages]
 
@@ -179,13 +180,13 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """Fetch more messages to iterate over. False if the consumer was closed."""
 
         async def lend() -> None:
-            for queue, messages in await self._inner.lend(None, math.inf):
+            for queue, messages in await self._inner.outside.polling.lend(None, math.inf):
                 self._rest.extend((queue, message) for message in messages)
 
         try:
             await self._call(lend)
         except ClientClosedError:
-            if self._inner.has_ended():
+            if self._inner.outside.current.has_ended:
                 return False
             raise
         return True
@@ -195,7 +196,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         self._bridge.check()
         back = as_parts(self._rest)
         if back:
-            self._bridge.portal.post(self._inner.give_back, back)
+            self._bridge.portal.post(self._inner.outside.polling.give_back, back)
 
     def _post(self, function: Callable[[T], None], what: T) -> None:
         """Call a plain function of the consumer soon in the portal, with an argument that was checked here."""
@@ -206,8 +207,8 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             except (ClientClosedError, QueueNotAssignedError, ServiceCrashedError) as exc:
                 logger.warning("%s was called too late, and had no effect: %s", function.__name__, exc)
 
-        self._inner.check_crash()
-        self._inner.check_open()
+        self._inner.outside.current.check_crash()
+        self._inner.outside.access.check_open()
         self._ready()
         self._bridge.portal.post(call)
 
@@ -223,7 +224,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
             RocketMQError: a broker cannot be reached, does not answer, or refuses. The commit is repeated soon.
         """
-        self._inner.check_may_commit()
+        self._inner.outside.current.check_may_commit()
         self._ready()
         await self._call(self._inner.commit, offsets, timeout=timeout)
 
@@ -237,7 +238,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             ServiceCrashedError: a bug in the background stopped the consumer.
         """
         self._bridge.check()
-        self._post(self._inner.commit_soon, self._inner.check_offsets(offsets))
+        self._post(self._inner.commit_soon, self._inner.outside.commits.check_offsets(offsets))
 
     def ack(self, message: MessageExt) -> None:
         """Mark one message as done; does not wait for the background. See `rocketpy.LitePullConsumer.ack`.
@@ -249,8 +250,8 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         if not isinstance(message, MessageExt):
             raise ConfigError(f"ack needs a message that this consumer handed out, not {message!r:.100}")
         self._bridge.check()
-        self._inner.check_open()
-        self._bridge.portal.post(self._inner.acknowledge, message)
+        self._inner.outside.access.check_open()
+        self._bridge.portal.post(self._inner.outside.commits.acknowledge, message)
 
     # --- single queues --------------------------------------------------------------------------------
 
@@ -338,7 +339,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             ServiceCrashedError: a bug in the background stopped the consumer.
         """
         self._bridge.check()
-        self._post(self._inner.pause, self._inner.check_assigned(queues))
+        self._post(self._inner.pause, self._inner.outside.access.check_assigned(queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Continue with paused queues where they are. Queues that are not paused are unaffected.

@@ -11,34 +11,36 @@ from weakref import WeakMethod
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.direct import DirectSends
+from rocketpy.aio.has_admin import HasAdmin
 from rocketpy.aio.lifetime import Lifetime
 from rocketpy.aio.lingering import LoopSends
-from rocketpy.client.sharing import trio_client_of
+from rocketpy.client.shared_client import trio_client_of
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks_async
 from rocketpy.producer.closing import PATIENCE, say_waiting
 from rocketpy.producer.send_many import BATCH_SIZE, OnFailure, SendMany
+from rocketpy.producer.surface import ProducerSurface
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from rocketpy.aio.client import MQClientInstance
-    from rocketpy.client.outgoing import Outgoing
-    from rocketpy.client.publish_info import TopicPublishInfo
-    from rocketpy.client.selection import QueueSelector
+    from rocketpy.client.preparing.outgoing import Outgoing
+    from rocketpy.client.routes.publish_info import TopicPublishInfo
+    from rocketpy.client.sends.selection import QueueSelector
     from rocketpy.config import ProducerConfig
     from rocketpy.config.typed import ProducerSettings
     from rocketpy.message import Message, MessageExt, MessageQueue
-    from rocketpy.producer.outside import Terms
     from rocketpy.producer.statistics import ProducerStatistics
+    from rocketpy.producer.terms import Terms
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
 
 __all__ = ["Producer"]
 
 
-class Producer(Lifetime[TrioProducer]):
+class Producer(HasAdmin, Lifetime[TrioProducer]):
     """Sends messages: ``async with rocketpy.aio.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Arguments and methods are those of `rocketpy.Producer`. Any task of the loop in which it was entered may use it;
@@ -59,14 +61,14 @@ class Producer(Lifetime[TrioProducer]):
         bridge = Bridge("producer")
         inner = self._make_inner(group, bridge, config=config, client=shared, network=network, **fields)
         bridge.what, bridge.client = f"producer {inner.config.group}", inner.client
-        inner.of_surface = WeakMethod(self.statistics)
         super().__init__(inner, bridge, needs=client)
         self._direct = DirectSends(inner, self._bridge)
         self._lingering = LoopSends(self._bridge)
 
     def _make_inner(self, group: str | None, bridge: Bridge, **arguments: Any) -> TrioProducer:
         """The producer behind this one."""
-        return TrioProducer(group, async_caller=LoopCaller(bridge), **arguments)
+        surface = ProducerSurface(async_caller=LoopCaller(bridge), statistics=WeakMethod(self.statistics))
+        return TrioProducer(group, _surface=surface, **arguments)
 
     @property
     def config(self) -> ProducerConfig:
@@ -80,12 +82,11 @@ class Producer(Lifetime[TrioProducer]):
 
     def statistics(self) -> ProducerStatistics:
         """Return the statistics of the sends. See `rocketpy.Producer.statistics`."""
-        inner = self._inner
-        return inner.statistics_with(self._direct.under_way + self._lingering.under_way + inner.under_way_inside)
+        return self._inner.outside.figures.statistics(self._direct.under_way + self._lingering.under_way)
 
     @property
     def _is_waited_for(self) -> bool:
-        return self._inner.in_report
+        return self._inner.outside.is_waited_for
 
     async def start(self) -> None:
         """Open it, for the running loop; the same as entering it with `async with`.
@@ -166,10 +167,10 @@ class Producer(Lifetime[TrioProducer]):
         The selector is called in the loop of the caller.
         """
         self._bridge.check()
-        inner, retries = self._inner, self._inner.config.retry_times_when_send_failed
-        asked = inner.prepare_request(message, timeout)
+        requests, retries = self._inner.outside.requests, self._inner.config.retry_times_when_send_failed
+        asked = requests.prepare(message, timeout)
         terms = await self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries)
-        return await self._bridge.call(inner.ask, asked, terms.choice, retries)
+        return await self._bridge.call(requests.ask, asked, terms.choice, retries)
 
     async def _chosen(
         self,
@@ -224,7 +225,7 @@ class Producer(Lifetime[TrioProducer]):
         terms = await self._chosen(
             outgoing, queue, selector, arg, config.send_timeout, config.retry_times_when_send_failed
         )
-        if self._direct.send_oneway(outgoing, terms):
+        if outside.send_oneway_now(outgoing, terms, self._direct.nowait):
             await asyncio.sleep(0)
         else:
             await self._bridge.call(outside.send_oneway, outgoing, terms)

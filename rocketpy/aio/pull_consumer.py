@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Unpack, final
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.fetching import Fetching
-from rocketpy.client.sharing import trio_client_of
+from rocketpy.client.shared_client import trio_client_of
 from rocketpy.consumer import PullConsumer as TrioConsumer
+from rocketpy.consumer.surface import ConsumerSurface
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rocketpy.aio.client import MQClientInstance
     from rocketpy.config import PullConsumerConfig
     from rocketpy.config.typed import PullConsumerSettings
-    from rocketpy.consumer.pull_figures import PullConsumerStatistics
+    from rocketpy.consumer.pull_statistics import PullConsumerStatistics
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
     from rocketpy.results import PullResult
@@ -43,9 +44,8 @@ class PullConsumer(Fetching[TrioConsumer]):
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.aio")
         bridge = Bridge("pull consumer")
-        inner = TrioConsumer(
-            group, config=config, client=shared, network=network, async_caller=LoopCaller(bridge), **fields
-        )
+        surface = ConsumerSurface(async_caller=LoopCaller(bridge))
+        inner = TrioConsumer(group, config=config, client=shared, network=network, _surface=surface, **fields)
         bridge.what, bridge.client = f"pull consumer {inner.config.group}", inner.client
         super().__init__(inner, bridge, needs=client)
 
@@ -56,7 +56,7 @@ class PullConsumer(Fetching[TrioConsumer]):
 
     @property
     def _is_waited_for(self) -> bool:
-        return self._inner.in_hook
+        return self._inner.outside.is_waited_for
 
     async def pull(
         self,

@@ -1,6 +1,6 @@
 """Waiting for the first SIGINT or SIGTERM on asyncio, after which all handlers are as they were before.
 
-asyncio does not tell which handlers a loop has, so a handler replaced by `add_signal_handler` could not be restored. A
+asyncio cannot list the handlers of a loop, so a handler replaced by `add_signal_handler` could not be restored. A
 handler set with `signal.signal` can. But a loop finds out about signals through the bytes that the interpreter writes
 into its wake-up file descriptor. So a socket of this module takes its place meanwhile, and passes on the bytes of other
 signals.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Unpack, cast, final
+from weakref import WeakMethod
 
 from rocketpy.aio.calls import LoopCaller
 from rocketpy.aio.producer import Producer
 from rocketpy.errors import RocketMQError
 from rocketpy.producer import TransactionProducer as TrioProducer
 from rocketpy.producer.local_half import EXECUTOR, NOT_OK, in_thread, is_async, judged, names_first, raised
+from rocketpy.producer.surface import ProducerSurface
 from rocketpy.results import SendStatus
 
 if TYPE_CHECKING:
@@ -17,13 +19,13 @@ if TYPE_CHECKING:
 
     from rocketpy.aio.bridge import Bridge
     from rocketpy.aio.client import MQClientInstance
-    from rocketpy.client.selection import QueueSelector
+    from rocketpy.client.sends.selection import QueueSelector
     from rocketpy.config import ProducerConfig, TransactionProducerConfig
     from rocketpy.config.typed import TransactionProducerSettings
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.producer.local_half import Checker, Executor
-    from rocketpy.producer.transactions import End
+    from rocketpy.producer.transacting import End
     from rocketpy.remoting.network import Network
     from rocketpy.results import TransactionSendResult
 
@@ -54,25 +56,18 @@ class TransactionProducer(Producer):
         super().__init__(group, config=config, client=client, network=network, **more)
 
     def _make_inner(self, group: str | None, bridge: Bridge, **arguments: Any) -> TrioProducer:
-        return TrioProducer(group, async_caller=LoopCaller(bridge), **arguments)
-
-    @property
-    def _transactions(self) -> TrioProducer:
-        return cast("TrioProducer", self._inner)
+        surface = ProducerSurface(async_caller=LoopCaller(bridge), statistics=WeakMethod(self.statistics))
+        return TrioProducer(group, _surface=surface, **arguments)
 
     @property
     def config(self) -> TransactionProducerConfig:
         """The settings."""
-        return self._transactions.config
-
-    @property
-    def _is_waited_for(self) -> bool:
-        return self._transactions.in_checker or super()._is_waited_for
+        return cast("TrioProducer", self._inner).config
 
     def check_statistics(self) -> ChecksStatistics:
         """Return counts of the checks of brokers. See `rocketpy.TransactionProducer.check_statistics`."""
         self._bridge.check()
-        return self._transactions.check_statistics()
+        return cast("TrioProducer", self._inner).check_statistics()
 
     async def send_in_transaction(
         self,
@@ -89,8 +84,8 @@ class TransactionProducer(Producer):
         See `rocketpy.TransactionProducer.send_in_transaction`. An async executor is awaited in the task of the caller.
         """
         self._bridge.check()
-        inner = self._transactions
-        half, chosen = inner.begin(message, executor)
+        transactions = self._inner.outside.transactions
+        half, chosen = transactions.begin(message, executor)
         sent = await self.send(
             half, queue=queue, selector=selector, arg=None if selector is None else arg, timeout=timeout
         )
@@ -100,7 +95,7 @@ class TransactionProducer(Producer):
                 outcome = judged(EXECUTOR, await _execute(chosen, half, arg))
             except Exception as exc:  # noqa: BLE001  the caller gets it with the result
                 outcome = raised(EXECUTOR, exc)
-        end = inner.end(half, sent, outcome)
+        end = transactions.end(half, sent, outcome)
         await self._tell(end)
         return end.result
 
@@ -108,14 +103,15 @@ class TransactionProducer(Producer):
         """Send the state to the broker, over a data connection if there is one."""
         if end.header is None:
             return
+        transactions = self._inner.outside.transactions
         try:
             connection = self._direct.nowait(end.address)
             if connection is None:
-                await self._bridge.call(self._transactions.tell, end)
+                await self._bridge.call(transactions.tell, end)
             else:
-                connection.send_frame(self._transactions.frame_of(end, connection))
+                connection.send_frame(transactions.frame_of(end, connection))
         except RocketMQError as exc:
-            self._transactions.note_untold(end.result, exc)
+            transactions.note_untold(end.result, exc)
 
 
 async def _execute(executor: Executor, half: Message, arg: Any) -> object:

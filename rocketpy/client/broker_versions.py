@@ -89,7 +89,7 @@ class BrokerVersions:
         if not version and address not in self._warned and len(self._warned) < _MAX_WARNED:
             self._warned.add(address)
             logger.warning(
-                "broker %s at %s does not tell its version: if it is older than RocketMQ 5 it ignores delay and "
+                "broker %s at %s does not report its version: if it is older than RocketMQ 5, it ignores delay and "
                 "deliver_at and delivers at once",
                 broker_name,
                 address,

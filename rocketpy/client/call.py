@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import trio
 
 from rocketpy.errors import BrokerError, ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError
+from rocketpy.remoting.rounds import in_slices
 from rocketpy.wire.codes import RequestCode, ResponseCode, request_name
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.fields import Header, HeaderFieldError
 from rocketpy.wire.json_body import Body
+from rocketpy.wire.limits import WireLimits
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.pool import ConnectionPool
 
-__all__ = ["ask", "body_of", "call", "header_of", "oneway", "request"]
+__all__ = ["ADMIN_LIMITS", "ask", "body_of", "call", "header_of", "oneway", "read_body", "request"]
+
+ADMIN_LIMITS: Final = WireLimits(max_body_members=1_000_000)
+"""What is taken of an answer about all topics, groups or queues of a server: what fits into a frame with a hundred
+thousand of them. Such an answer is read in slices."""
+_AT_ONCE = 16 * 1024
+"""Bytes of a body that is read at once, which takes a millisecond or two."""
 
 HeaderType = TypeVar("HeaderType", bound=Header)
 BodyType = TypeVar("BodyType", bound=Body)
@@ -61,7 +69,7 @@ async def call(pool: ConnectionPool, address: str, command: RemotingCommand, *, 
         return answer
     pool.retire(connection)
     raise ConnectionLostError(
-        f"{address} asked us twice to go away: {request_name(command.code)} was not carried out", address=address
+        f"{address} answered GO_AWAY twice: {request_name(command.code)} was not carried out", address=address
     )
 
 
@@ -75,7 +83,7 @@ async def _call(
     began = trio.current_time()
     if deadline <= began:
         raise RequestTimeoutError(
-            f"no time was left for {request_name(command.code)} when {address} was connected", address=address
+            f"no time was left to send {request_name(command.code)} after connecting to {address}", address=address
         )
     is_metered = command.code not in _COUNTED_ELSEWHERE
     try:
@@ -134,5 +142,19 @@ def body_of(kind: type[BodyType], answer: RemotingCommand, address: str) -> Body
     """
     try:
         return kind.decode(answer.body)
+    except RemoteProtocolError as exc:
+        raise RemoteProtocolError(f"the answer of {address} is not usable: {exc}") from exc
+
+
+async def read_body(kind: type[BodyType], answer: RemotingCommand, address: str) -> BodyType:
+    """The JSON body of an answer that may be large. It is read in slices, and other tasks run in between.
+
+    Raises:
+        RemoteProtocolError: it is not JSON, or not of this kind.
+    """
+    if len(answer.body) <= _AT_ONCE:
+        return body_of(kind, answer, address)
+    try:
+        return await in_slices(kind.decode_steps(answer.body, limits=ADMIN_LIMITS))
     except RemoteProtocolError as exc:
         raise RemoteProtocolError(f"the answer of {address} is not usable: {exc}") from exc

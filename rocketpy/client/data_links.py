@@ -67,10 +67,10 @@ class DataConnection(Protocol):
         """Answer a request of the peer. A peer that does not read its answers is disconnected."""
 
     def retire(self) -> None:
-        """Take no more requests, and close when those that wait are answered. From any thread."""
+        """Take no more requests, and close when those that wait are answered. Thread-safe."""
 
     def shut(self) -> None:
-        """Close at once. From any thread."""
+        """Close at once. Thread-safe."""
 
     def __len__(self) -> int:
         """How many requests wait for answers."""
@@ -107,6 +107,11 @@ class DataLinks:
         """
         if all(isinstance(hook, SigningHook) for hook in self._pool.hooks):
             self._make, self._post = make, post
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether `attach` was called since the client was opened, and did something."""
+        return self._make is not None
 
     def nowait(self, address: str) -> DataConnection | None:
         """The connection to an address if there is one that can be used; otherwise one is asked for."""

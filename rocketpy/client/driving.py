@@ -83,7 +83,11 @@ class _Driving:
         header = NotifyConsumerIdsChangedRequestHeader.from_ext(request.ext_fields)
         role = self._roles.consumers.get(header.consumer_group)
         if role is None:
-            logger.debug("%s tells of the group %.256r, which is not ours", connection.address, header.consumer_group)
+            logger.debug(
+                "%s sends a notice for the group %.256r, which this client does not have",
+                connection.address,
+                header.consumer_group,
+            )
         else:
             role.rebalance_now()
 
@@ -112,7 +116,11 @@ class _Driving:
         header = ResetOffsetRequestHeader.from_ext(request.ext_fields)
         driven = self._find(header.group)
         if driven is None:
-            logger.info("%s resets offsets of the group %.256r, which is not ours", connection.address, header.group)
+            logger.info(
+                "%s resets offsets of the group %.256r, which this client does not have",
+                connection.address,
+                header.group,
+            )
             return None
         logger.info("%s resets offsets of %s on %.256r", connection.address, header.group, header.topic)
         body = ResetOffsetBody()

@@ -4,7 +4,7 @@ Off by default, as in Java: then only the broker that has just failed is avoided
 broker is unavailable for the time in the latency table. After that, exactly one send goes there as a probe, and the
 others follow when the probe has succeeded in time. A broker that could not be reached becomes available early when the
 detector reaches it. The strategy never forbids a send: the choice of a queue falls back to an unavailable broker if
-there is no other. Plain state, no I/O; the clock is a parameter. Safe from any thread. Plays the part of
+there is no other. Plain state, no I/O; the clock is a parameter. Thread-safe. Plays the part of
 MQFaultStrategy and LatencyFaultToleranceImpl.
 """
 
@@ -111,9 +111,9 @@ class MQFaultStrategy:
                 # Only a send that began after the fault counts: earlier ones were already in flight.
                 is_gone = self._items.pop(broker_name, None) is not None
         if is_new:  # outside of the lock, because log handlers are users' code
-            logger.warning("broker %s is passed over for %.1f s", broker_name, duration)
+            logger.warning("broker %s is avoided for %.1f s", broker_name, duration)
         if is_gone:
-            logger.info("broker %s answers well again", broker_name)
+            logger.info("broker %s answers fast again", broker_name)
 
     def update_failed(self, broker_name: str, elapsed: float, error: RocketMQError, codes: Collection[int]) -> None:
         """Note a send that failed.
@@ -143,7 +143,7 @@ class MQFaultStrategy:
             if item is None or self._clock() < self._open_to_oneway(item):
                 return
             del self._items[broker_name]
-        logger.info("broker %s takes messages again", broker_name)
+        logger.info("broker %s accepts messages again", broker_name)
 
     def _isolate(self, item: FaultItem | None, fresh: FaultItem) -> None:
         if item is None or fresh.since >= item.available_at:

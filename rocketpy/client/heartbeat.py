@@ -20,7 +20,7 @@ from rocketpy.wire.bodies.route import MASTER_ID
 
 if TYPE_CHECKING:
     from rocketpy.client.roles import RoleTable
-    from rocketpy.client.routing import RouteTable
+    from rocketpy.client.routes.routing import RouteTable
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.pool import ConnectionPool
 
@@ -100,7 +100,7 @@ class Heartbeats:
             self._refused[address] = {name: error for name, error in refused.items() if name != group}
 
     def refusals(self, group: str, topics: Iterable[str]) -> dict[str, BrokerError]:
-        """By topic, why one of its brokers does not accept a consumer group in heartbeats. For any thread."""
+        """By topic, why one of its brokers does not accept a consumer group in heartbeats. Thread-safe."""
         if not self._refused:
             return {}
         found = {}

@@ -27,7 +27,7 @@ from rocketpy.client.lifecycle import Lifecycle
 from rocketpy.client.name_server import NameServers
 from rocketpy.client.requests import Requests
 from rocketpy.client.roles import ConsumerRole, ProducerRole, RoleTable
-from rocketpy.client.routing import RouteTable
+from rocketpy.client.routes.routing import RouteTable
 from rocketpy.client.runnable import Runnable
 from rocketpy.client.statistics import ClientStatistics, statistics
 from rocketpy.client.transactions import pass_checks_on
@@ -256,7 +256,7 @@ class MQClientInstance(Runnable):
     # --- figures --------------------------------------------------------------------------------------
 
     def statistics(self) -> ClientStatistics:
-        """What it has open and under way. From any thread, and in every state."""
+        """Counts of its connections and requests. Thread-safe, and works in every state."""
         return statistics(self.pool, self.data_links, self.routes, self.heartbeats, self.requests)
 
     # --- roles ----------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class MQClientInstance(Runnable):
                     timeout=self.config.request_timeout,
                 )
             except RocketMQError as error:
-                logger.info("broker %s was not told that we leave: %s", address, error)
+                logger.info("broker %s was not notified that this client leaves: %s", address, error)
 
             left.discard(address)
 

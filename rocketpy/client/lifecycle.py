@@ -83,7 +83,7 @@ class Lifecycle:
         self._loop = _running_loop()
         if self._loop is None:
             raise ConfigError(
-                f"{self.what} runs on trio, and no trio loop runs here: take the class of that name from rocketpy.aio "
+                f"{self.what} runs on trio, and no trio loop runs here: use the class of that name from rocketpy.aio "
                 "in asyncio, from rocketpy.sync in blocking code"
             )
         self.state = State.OPENING

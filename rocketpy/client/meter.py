@@ -19,7 +19,7 @@ from rocketpy.rates import Rate
 from rocketpy.reprs import Short
 
 if TYPE_CHECKING:
-    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.preparing.outgoing import Outgoing
 
 __all__ = ["GATHERED", "Cell", "SendFigures", "SendMeter", "count_of"]
 
@@ -45,12 +45,12 @@ class SendFigures(Short):
     one_way: int
     """Messages written by `send_oneway`, which has no acknowledgement."""
     failed: int
-    """Messages whose send failed, after all its tries. Sends that were cancelled are not counted, nor messages that
-    were refused before the first try."""
+    """Messages whose send failed, after all its attempts. Sends that were cancelled are not counted, nor messages that
+    were refused before the first attempt."""
     failed_tries: int
-    """Tries that failed. A send may have several."""
+    """Attempts that failed. A send may have several."""
     retries: int
-    """Tries after the first one of a send."""
+    """Attempts after the first one of a send."""
     sent_per_second: float
     """Acknowledged messages per second."""
     bytes_per_second: float
@@ -60,7 +60,7 @@ class SendFigures(Short):
     retries_per_second: float
     """Retries per second."""
     latency: Latency
-    """Seconds from the start of a try to its acknowledgement; a batch is one try."""
+    """Seconds from the start of an attempt to its acknowledgement; a batch is one attempt."""
 
 
 def count_of(outgoing: Outgoing) -> int:
@@ -78,7 +78,7 @@ class Cell:
 
     Attributes:
         ends: when the slice of time ends to which the numbers in the lists belong.
-        seconds: the duration of the last try of each send that has ended well, if it was measured.
+        seconds: the duration of the last attempt of each send that has ended well, if it was measured.
         sizes: bytes of the body of each send that has ended well, as sent.
         further: of each batch, the number of its messages without the first one.
         one_ways: of each one-way send, the number of its messages.
@@ -116,7 +116,7 @@ class Cell:
         self._draining = threading.Lock()
 
     def drain(self, now: float) -> None:
-        """Add up the lists; what is appended from now on belongs to this time. From any thread.
+        """Add up the lists; what is appended from now on belongs to this time. Thread-safe.
 
         Does nothing while another thread adds them up.
         """
@@ -158,7 +158,7 @@ class Cell:
 
     @property
     def histogram(self) -> Histogram:
-        """The latencies of tries."""
+        """The latencies of attempts."""
         return self._histogram
 
 
@@ -216,7 +216,7 @@ class SendMeter:
         self._rest = Cell(self._born)
 
     def cell(self, topic: str, broker_name: str) -> Cell:
-        """The counters of a topic at a broker, "" if no broker was known. From any thread."""
+        """The counters of a topic at a broker, "" if no broker was known. Thread-safe."""
         found = self._cells.get((topic, broker_name))
         if found is None:
             if len(self._cells) >= MOST_CELLS:
@@ -225,21 +225,21 @@ class SendMeter:
         return found
 
     def note_unmeasured(self, outgoing: Outgoing, broker_name: str) -> None:
-        """Count a message that was stored, without the latency of its last try."""
+        """Count a message that was stored, without the latency of its last attempt."""
         cell, now = self.cell(outgoing.message.topic, broker_name), self._clock()
         if now >= cell.ends or len(cell.sizes) >= GATHERED:
             cell.drain(now)
         cell.sizes.append(len(outgoing.body))
 
     def note_oneway(self, outgoing: Outgoing, broker_name: str) -> None:
-        """Count a one-way message that was written. From any thread."""
+        """Count a one-way message that was written. Thread-safe."""
         cell = self.cell(outgoing.message.topic, broker_name)
         if len(cell.one_ways) >= GATHERED:
             cell.drain(self._clock())
         cell.one_ways.append(count_of(outgoing))
 
-    def note_failed_try(self, outgoing: Outgoing, broker_name: str) -> None:
-        """Count a try that failed. In the trio thread."""
+    def note_failed_attempt(self, outgoing: Outgoing, broker_name: str) -> None:
+        """Count an attempt that failed. In the trio thread."""
         self.cell(outgoing.message.topic, broker_name).failed_tries += 1
 
     def note_failed(self, outgoing: Outgoing, broker_name: str) -> None:

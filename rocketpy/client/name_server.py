@@ -140,4 +140,4 @@ class NameServers:
         if self.current == failed:
             self._current = (self._current + 1) % len(self.addresses)
             if len(self.addresses) > 1:
-                self._seldom.warning(failed, "name server %s failed, going on with %s: %s", failed, self.current, error)
+                self._seldom.warning(failed, "name server %s failed, using %s now: %s", failed, self.current, error)

@@ -57,7 +57,7 @@ class PeerRequests:
         self._deliver = deliver
         self._waiting: deque[RemotingCommand] = deque()
         self._is_asked = False
-        self._turn: Slice | None = None
+        self._time_slice: Slice | None = None
         self._seldom = Seldom(logger)
 
     def take(self, requests: list[RemotingCommand]) -> None:
@@ -89,7 +89,7 @@ class PeerRequests:
     def _serve(self) -> None:
         """Process waiting requests while this turn of the loop has time; the rest follows in later turns."""
         self._is_asked = False  # first, so that requests appended from here on lead to another call
-        self._turn = Slice()
+        self._time_slice = Slice()
         requests = list(self._waiting)
         taken = self._handler.handle(cast("Connection", self), requests, trio.current_time())
         for _ in requests[:taken]:
@@ -102,7 +102,7 @@ class PeerRequests:
 
     def has_time(self) -> bool:
         """Whether this turn of the loop has time for another request."""
-        return self._turn is None or self._turn.has_time()
+        return self._time_slice is None or self._time_slice.has_time()
 
     def send_answer(self, request: RemotingCommand, answer: RemotingCommand) -> None:
         """Answer a request; nothing is sent for a one-way request."""

@@ -15,8 +15,8 @@ from rocketpy.wire.names import DLQ_PREFIX, check_topic, is_retry_topic
 from rocketpy.wire.recall_handle import RecallHandle
 
 if TYPE_CHECKING:
+    from rocketpy.client.attempt import Tracer
     from rocketpy.client.instance import MQClientInstance
-    from rocketpy.client.one_try import Tracer
     from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["recall"]

@@ -45,7 +45,7 @@ class AsyncReopenable(Reopenable):
             """
             name = type(self).__name__
             raise TypeError(
-                f"{name} is entered with `async with`, in async code; in blocking code, take rocketpy.sync.{name}"
+                f"{name} is entered with `async with`, in async code; in blocking code, use rocketpy.sync.{name}"
             )
 
         def __exit__(self, *_: object) -> None:

@@ -37,7 +37,7 @@ _MOST_ENDED: Final = 10_000
 
 
 def new_correlation_id() -> str:
-    """A new correlation id, in the form of a UUID. From any thread."""
+    """A new correlation id, in the form of a UUID. Thread-safe."""
     text = f"{random_source().getrandbits(128):032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
@@ -100,7 +100,7 @@ class Requests:
         return len(self._pending)
 
     def counts(self) -> ReplyCounts:
-        """Counts of requests and replies so far. From any thread."""
+        """Counts of requests and replies so far. Thread-safe."""
         return ReplyCounts(len(self._pending), self._replied, self._late, self._unknown)
 
     def open(self, correlation_id: str, owner: object) -> PendingRequest:
@@ -129,7 +129,7 @@ class Requests:
 
     def take(self, reply: MessageExt, address: str) -> None:
         """Pass a pushed reply to its request."""
-        correlation_id = reply.properties.get(PropertyName.CORRELATION_ID, "")
+        correlation_id = reply.wire_properties.get(PropertyName.CORRELATION_ID, "")
         pending = self._pending.pop(correlation_id, None)
         if pending is not None:
             self._replied += 1

@@ -1,8 +1,8 @@
 """The rule of retries: which failure of which send is tried again, where, and after what pause.
 
-One table and one function, for every way to send. Pure. A send ends with its deadline and with its number of tries in
-any case; this says what happens until then. Plays the part of the catch clauses of sendDefaultImpl
-and of onExceptionImpl.
+One table and one function, for every way to send. Pure. A send ends with its deadline and with its number of attempts
+in any case; this says what happens until then. Plays the part of the catch clauses of sendDefaultImpl and of
+onExceptionImpl.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from rocketpy.wire.codes import ResponseCode
 if TYPE_CHECKING:
     from rocketpy.results import SendResult
 
-__all__ = ["TABLE", "Again", "Failure", "NotStoredOkError", "SendKind", "Then", "decide", "failure_of"]
+__all__ = ["TABLE", "Failure", "NextAttempt", "NotStoredOkError", "SendKind", "Then", "decide", "failure_of"]
 
 
 class SendKind(Enum):
-    """What a send promises, which decides what another try may break. A batch is of the kind of its messages."""
+    """What a send promises, which decides what another attempt may break. A batch is of the kind of its messages."""
 
     PLAIN = "any queue"
     """We choose: any queue of any broker will do. Frames of `send_many` without sharding keys too."""
@@ -45,7 +45,7 @@ class SendKind(Enum):
 
 
 class Failure(Enum):
-    """What a failed try means for the message."""
+    """What a failed attempt means for the message."""
 
     UNREACHED = "nothing was sent"
     NO_MASTER = "the broker has no master now"
@@ -53,11 +53,11 @@ class Failure(Enum):
     REFUSED = "the broker cannot store it now, another one may"
     UNKNOWN = "it may be stored"
     WEAK = "it is stored, but not as safely as asked"
-    FINAL = "no other try would do better"
+    FINAL = "no other attempt would do better"
 
 
-class Again(Enum):
-    """Where the next try goes."""
+class NextAttempt(Enum):
+    """Where the next attempt goes. `SendCore.choose` finds the queue there, and avoids the brokers that have failed."""
 
     NO = "nowhere"
     ELSEWHERE = "to another broker, to the same one where there is no other"
@@ -72,19 +72,18 @@ class NotStoredOkError(RocketMQError):
         self.result = result
 
 
-_NO, _ELSEWHERE, _SAME = Again.NO, Again.ELSEWHERE, Again.SAME_QUEUE
+_NO, _ELSEWHERE, _SAME = NextAttempt.NO, NextAttempt.ELSEWHERE, NextAttempt.SAME_QUEUE
 _SURELY_NOT_STORED: Final = (Failure.UNREACHED, Failure.NO_MASTER, Failure.BUSY, Failure.REFUSED)
 
 
-def _row(unsent: Again, unknown: Again, *, refused: Again | None = None) -> dict[Failure, Again]:
-    row = dict.fromkeys(_SURELY_NOT_STORED, unsent if refused is None else refused)
-    row[Failure.UNREACHED] = row[Failure.NO_MASTER] = unsent
+def _row(unsent: NextAttempt, unknown: NextAttempt) -> dict[Failure, NextAttempt]:
+    row = dict.fromkeys(_SURELY_NOT_STORED, unsent)
     row[Failure.UNKNOWN] = row[Failure.WEAK] = unknown
     row[Failure.FINAL] = _NO
     return row
 
 
-TABLE: Final[dict[SendKind, dict[Failure, Again]]] = {
+TABLE: Final[dict[SendKind, dict[Failure, NextAttempt]]] = {
     SendKind.PLAIN: _row(_ELSEWHERE, _ELSEWHERE),
     SendKind.KEYED: _row(_SAME, _NO),
     SendKind.QUEUE: _row(_SAME, _NO),
@@ -104,9 +103,10 @@ _moment = HalfJitter(0.02, 1.0)
 
 
 class Then(NamedTuple):
-    """What follows a failed try."""
+    """What follows a failed attempt."""
 
-    again: Again
+    again: NextAttempt
+    """Whether the send is tried again, and at which broker."""
     pause: float
     """Seconds."""
     refresh: bool
@@ -117,7 +117,7 @@ def failure_of(error: BaseException, codes: Collection[int]) -> Failure:
     """What an error means for the message.
 
     Args:
-        error: what a try came to.
+        error: what an attempt came to.
         codes: answers of a broker after which another one is tried.
     """
     if isinstance(error, NotStoredOkError):
@@ -141,12 +141,12 @@ def _refusal(error: BrokerError, codes: Collection[int]) -> Failure:
 
 
 def decide(kind: SendKind, error: BaseException, *, failures: int, others: bool, codes: Collection[int]) -> Then | None:
-    """What follows a failed try; None when it was the last.
+    """What follows a failed attempt; None when it was the last.
 
     Args:
         kind: of the send.
-        error: what the try came to.
-        failures: how many tries have failed, this one too.
+        error: what the attempt came to.
+        failures: how many attempts have failed, this one too.
         others: whether there is a broker that could take the message and has not failed in this send.
         codes: answers of a broker after which another one is tried.
     """

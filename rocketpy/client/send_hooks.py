@@ -1,4 +1,4 @@
-"""Send hooks: the user's functions around each try of a send. One may forbid the try, one is called before, one after.
+"""Send hooks: the user's functions around each attempt of a send. One may forbid it, one is called before, one after.
 
 On trio, they are called in the loop. On the other surfaces, they are called in a background thread of rocketpy for the
 first sends to a broker, for retries and for answers to `send_soon`, and otherwise in the thread of the sender. So they
@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import attrs
 
-from rocketpy.client.outgoing import Outgoing
+from rocketpy.client.preparing.outgoing import Outgoing
 from rocketpy.errors import RocketMQError
 from rocketpy.forked import ChildEnds
 from rocketpy.logs import Seldom, get_logger
@@ -35,7 +35,7 @@ logger = get_logger(__name__)
 
 @attrs.define(eq=False, repr=False)
 class SendContext(Short):
-    """One try of a send, for hooks. All hooks of a try get the same object."""
+    """One attempt of a send, for hooks. All hooks of an attempt get the same object."""
 
     group: str
     """The group of the producer."""
@@ -51,7 +51,7 @@ class SendContext(Short):
     """Whether several messages are sent in one frame."""
     _outgoing: Outgoing = attrs.field(repr=False)
     props: dict[str, Any] = attrs.Factory(dict)
-    """Values that the hooks of a try pass to each other."""
+    """Values that the hooks of an attempt pass to each other."""
     _messages: tuple[Message, ...] | None = attrs.field(default=None, repr=False)
 
     @property
@@ -87,12 +87,12 @@ def _messages_of(outgoing: Outgoing) -> list[Message]:
 
 def _made(topic: str, flag: int, body: bytes, properties: str) -> Message:
     made = Message.__new__(Message)  # without the checks, which were made before
-    made.topic, made.body, made.flag, made.properties = topic, body, flag, decode_properties(properties)
+    made.topic, made.body, made.flag, made.wire_properties = topic, body, flag, decode_properties(properties)
     return made
 
 
 class SendHooks:
-    """The hooks of one producer. For any thread.
+    """The hooks of one producer. Thread-safe.
 
     Args:
         config: the settings, with the hooks.
@@ -113,10 +113,10 @@ class SendHooks:
         return None if hooks == (None, None, None) else cls(config)
 
     def begin(self, outgoing: Outgoing, queue: MessageQueue, address: str, *, oneway: bool = False) -> SendContext:
-        """Call the hooks before a try, and return their context.
+        """Call the hooks before an attempt, and return their context.
 
         Raises:
-            Exception: any exception of `check_forbidden`, which forbids the try.
+            Exception: any exception of `check_forbidden`, which forbids the attempt.
         """
         config = self._config
         context = SendContext(
@@ -134,7 +134,7 @@ class SendHooks:
         return context
 
     def end(self, context: SendContext, outcome: SendResult | BaseException | None) -> None:
-        """Call the hook after a try, with its result, its error, or None for a one-way send."""
+        """Call the hook after an attempt, with its result, its error, or None for a one-way send."""
         if self._config.after_send is not None:
             self._call("after_send", self._config.after_send, context, outcome)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rocketpy.client.data_links import DataConnection, DataLinks
     from rocketpy.client.heartbeat import Heartbeats
     from rocketpy.client.requests import Requests
-    from rocketpy.client.routing import RouteTable
+    from rocketpy.client.routes.routing import RouteTable
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.pool import ConnectionPool
     from rocketpy.remoting.request_meter import RequestFigures, RequestMeter
@@ -95,7 +95,7 @@ class ClientStatistics(Short):
 def statistics(
     pool: ConnectionPool, data_links: DataLinks, routes: RouteTable, heartbeats: Heartbeats, requests: Requests
 ) -> ClientStatistics:
-    """Return the statistics of the client that has these parts. From any thread."""
+    """Return the statistics of the client that has these parts. Thread-safe."""
     dials = pool.statistics()
     peers = _peers(pool.connections(), data_links.all(), pool.meter)
     answers, replies = pool.meter.total(), requests.counts()
@@ -150,7 +150,7 @@ def _peer(
 
 
 def in_flight(pool: ConnectionPool, data_links: DataLinks, address: str | None) -> int:
-    """Requests to an address that wait for an answer. From any thread."""
+    """Requests to an address that wait for an answer. Thread-safe."""
     own = [link for link in pool.connections() if link.address == address]
     beside = [link for link in data_links.all() if link.address == address and link.error is None]
     return sum(link.statistics().in_flight for link in own) + sum(map(len, beside))

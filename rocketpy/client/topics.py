@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rocketpy.client.instance import MQClientInstance
-    from rocketpy.client.publish_info import TopicRoute
+    from rocketpy.client.routes.publish_info import TopicRoute
 
 __all__ = ["create_topic"]
 

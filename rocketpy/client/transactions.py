@@ -25,8 +25,8 @@ from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACT
 from rocketpy.wire.templates import EndTemplate
 
 if TYPE_CHECKING:
+    from rocketpy.client.attempt import RequestConnection
     from rocketpy.client.callbacks import Callbacks
-    from rocketpy.client.one_try import RequestConnection
     from rocketpy.client.roles import RoleTable
     from rocketpy.remoting.connection import Connection
     from rocketpy.results import SendResult
@@ -52,14 +52,14 @@ _TIMES = frozenset(
 
 
 def half_of(message: Message, group: str, unique_id: str) -> Message:
-    """The half message of a message: a copy with a unique id, which all tries of the send keep.
+    """The half message of a message: a copy with a unique id, which all attempts of the send keep.
 
     Raises:
         ConfigError: the message has a delay or a time of delivery, or is not a Message.
     """
     if not isinstance(message, Message):
         raise ConfigError(f"expected a Message, got {message!r:.100}")
-    if not _TIMES.isdisjoint(message.properties):
+    if not _TIMES.isdisjoint(message.wire_properties):
         raise ConfigError(
             "a transactional message cannot have delay_level, delay or deliver_at, because it is delivered when the "
             "transaction commits: leave them out"
@@ -69,8 +69,8 @@ def half_of(message: Message, group: str, unique_id: str) -> Message:
         half.topic, half.body, half.flag = message.topic, message.body, message.flag
     else:
         half = copy.copy(message)
-    half.properties = {
-        **message.properties,
+    half.wire_properties = {
+        **message.wire_properties,
         PropertyName.TRANSACTION_PREPARED: "true",
         PropertyName.PRODUCER_GROUP: group,
         PropertyName.UNIQUE_KEY: unique_id,
@@ -119,7 +119,7 @@ def answer_of(question: TransactionQuestion, state: LocalTransactionState, group
 
 
 class EndFrames:
-    """Encodes the ends of one producer's transactions, from templates where that means the same. Safe from any thread.
+    """Encodes the ends of one producer's transactions, from templates where that means the same. Thread-safe.
 
     Requests that hooks look at need their header as fields, and so does one with a remark.
     """
@@ -174,7 +174,7 @@ def pass_checks_on(callbacks: Callbacks, roles: RoleTable) -> None:
                 exc,
             )
             return
-        group = message.properties.get(PropertyName.PRODUCER_GROUP, "")
+        group = message.wire_properties.get(PropertyName.PRODUCER_GROUP, "")
         role: object = roles.producers.get(group)
         if not isinstance(role, AskedRole):
             log.debug(

@@ -40,7 +40,7 @@ _HOME_OF = {
     "TransactionProducerConfig": "transaction_producer",
     "parse_addresses": "client",
 }
-"""Where the names live: who only sends does not load the settings of consumers."""
+"""The modules of the names. They load on first use, so a program that only sends loads no settings of consumers."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,6 @@
-"""Advice for someone who uses a name that is no setting: what it is called here, or why it does not exist. Pure.
+"""Advice about a name that is not a setting: what it is called here, or why it does not exist. Pure.
 
-Loaded only then. Knows the settings of Java's clients that have no counterpart; `foreign` knows the names of others.
+Loaded only when it is needed. It covers the settings of Java's clients; `foreign` has names from other clients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rocketpy.config.foreign import foreign_advice
 __all__ = ["NOT_THERE", "SETTERS", "SYSTEM_PROPERTIES", "advice"]
 
 _REASONS = {
-    "a part of the object, not a setting": """
+    "an internal object, not a setting": """
         backPressureForAsyncSendNumInsideAdjust backPressureForAsyncSendNumLock
         backPressureForAsyncSendSizeInsideAdjust backPressureForAsyncSendSizeLock defaultMQProducerImpl
         defaultLitePullConsumerImpl defaultMQPullConsumerImpl defaultMQPushConsumerImpl log logger namespaceInitialized
@@ -27,7 +27,7 @@ _REASONS = {
     "traces go to trace_topic; there are no other channels": "accessChannel",
     "there are no namespaces: write the names of topics and groups in full": "namespace namespaceV2",
     "there is no TLS": "useTLS",
-    "there are no proxies; address_map says how brokers are reached": "socksProxyConfig",
+    "there are no proxies; use address_map to rewrite the addresses of brokers": "socksProxyConfig",
     "clients connect to the address that a broker has registered, never to the port next to it":
         "vipChannelEnabled sendMessageWithVIPChannel",
     "an older name of sendLatencyEnable, which is called send_latency_enable here": "sendLatencyFaultEnable",
@@ -101,7 +101,7 @@ def advice(name: str, kind: type[attrs.AttrsInstance], others: Iterable[str] = (
     if said := foreign_advice(name, known):
         return said
     near = get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"do you mean {near[0]}?" if near else ""
+    return f"did you mean {near[0]}?" if near else ""
 
 
 def _folded(name: str) -> str:

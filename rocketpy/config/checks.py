@@ -1,4 +1,4 @@
-"""Checks of single settings: bounds, types, names. Each error tells what is wrong and what would be right. Pure.
+"""Checks of single settings: bounds, types, names. Each error says what is wrong and which values are allowed. Pure.
 
 Dependencies between several settings are checked by the config itself.
 """

@@ -25,10 +25,10 @@ __all__ = ["ClientConfig", "check_names", "parse_addresses"]
 
 
 def parse_addresses(value: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Addresses from "a:9876;b:9876" or from a list of them; IPv6 in brackets. Each counts once.
+    """Parse addresses from "a:9876;b:9876" or from a list; IPv6 in brackets. Duplicates are removed.
 
     Raises:
-        ConfigError: one of them is not "host:port".
+        ConfigError: an address is not "host:port".
     """
     parts = value.split(";") if isinstance(value, str) else [] if value is None else _texts(value)
     stripped = [part.strip() for part in parts]
@@ -79,10 +79,10 @@ def _needs_secret_key(config: ClientConfig, field: attrs.Attribute[Any], value: 
 
 
 def check_names(kind: type[ClientConfig], names: Iterable[str]) -> set[str]:
-    """Refuse names that are no settings of a config class. Returns those of all its settings.
+    """Check that names are settings of a config class. Returns the names of all its settings.
 
     Raises:
-        ConfigError: one is none; the text says what stands for it here.
+        ConfigError: a name is not a setting; the text says what it is called here.
     """
     known = {field.name for field in attrs.fields(kind)}
     if unknown := set(names) - known:
@@ -99,15 +99,15 @@ def _with_advice(unknown: Iterable[str], kind: type[ClientConfig]) -> str:
 
 @attrs.frozen(kw_only=True, repr=False)
 class ClientConfig(Short):
-    """How a client finds brokers and keeps in touch with them."""
+    """How a client finds brokers, and keeps its connections and registrations."""
 
     namesrv: tuple[str, ...] = attrs.field(default=None, converter=_namesrv, metadata={"java": "namesrvAddr"})
     """Name servers: "a:9876;b:9876" or a list. Default, also for None: the environment variable NAMESRV_ADDR."""
     client_ip: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "clientIP"})
     """Address of this host in the client id. Default: the address from which this host reaches others."""
     instance_name: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "instanceName"})
-    """Makes the client id "ip@instance_name"; it is up to you to make it unique among all clients. By default, the id
-    contains the process id, the time and a random number, and is unique by itself."""
+    """Makes the client id "ip@instance_name", which must be unique among all clients. By default, the id contains the
+    process id, the time and a random number, and is unique by itself."""
     unit_name: str | None = attrs.field(default=None, validator=no_separator, metadata={"java": "unitName"})
     """Last part of the client id, in an installation of several units."""
     unit_mode: bool = attrs.field(default=False, validator=flag, metadata={"java": "unitMode"})
@@ -146,7 +146,7 @@ class ClientConfig(Short):
         validator=seconds(0.01, 110),
         metadata={"java": "heartbeatBrokerInterval", "scale": 1000},
     )
-    """Seconds between heartbeats. A broker forgets a client that was silent for 120 s."""
+    """Seconds between heartbeats. A broker removes a client after 120 s without one."""
     persist_consumer_offset_interval: float = attrs.field(
         default=5.0,
         converter=duration,

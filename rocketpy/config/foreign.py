@@ -1,7 +1,7 @@
-"""Names that other clients give to settings, and what stands for each here. Pure.
+"""Names of settings in other clients, and the settings that correspond to them here. Pure.
 
-Of Kafka's clients, of rocketmq-client-python, and names that people guess. Like `rocketpy.config.advice`, it is loaded
-only when someone uses a name that is no setting.
+The names are those of Kafka's clients and of rocketmq-client-python, and some that people guess. Like
+`rocketpy.config.advice`, this module is loaded only when a program uses a name that is not a setting.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ _GROUP: Final = ("group",), "the first argument"
 _BATCH: Final = ("batch_max_bytes", "consume_message_batch_max_size", "pull_batch_size"), ""
 _POLL: Final = ("pull_batch_size",), ""
 _CLIENT_ID: Final = ("instance_name",), "the client id is made of the address of the host and of it"
+_MODEL: Final = ("message_model",), '"broadcasting" or "clustering"'
+_TLS: Final = (), "there is no TLS yet"
+_THREADS: Final = ("consume_thread_max",), ""
+_SUBSCRIBE: Final = (), "give it to subscribe(), or to the message"
 _RETRIES: Final = ("retry_times_when_send_failed", "max_reconsume_times"), ""
 
 FOREIGN: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
@@ -53,20 +57,30 @@ FOREIGN: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "max_retries": _RETRIES,
     "max_poll_records": _POLL,
     "max_poll_interval_ms": (("consume_timeout",), "in seconds"),
-    "auto_offset_reset": (("consume_from_where",), "a ConsumeFromWhere"),
+    "auto_offset_reset": (("consume_from_where",), '"earliest", "latest" or "timestamp"'),
     "enable_auto_commit": (("auto_commit",), ""),
-    "thread_count": (("consume_thread_max",), ""),
-    "set_thread_count": (("consume_thread_max",), ""),
+    "thread_count": _THREADS,
+    "set_thread_count": _THREADS,
+    "threads": _THREADS,
+    "max_workers": _THREADS,
+    "concurrency": _THREADS,
+    "broadcast": _MODEL,
+    "broadcasting": _MODEL,
+    "topic": _SUBSCRIBE,
+    "tags": _SUBSCRIBE,
+    "listener": ((), "give it to subscribe()"),
+    "tls": _TLS,
+    "ssl": _TLS,
     "acks": (
         (),
-        "the broker says when it acknowledges, by flushDiskType and brokerRole; send_oneway waits for nothing",
+        "the broker decides when it acknowledges, by flushDiskType and brokerRole; send_oneway waits for no answer",
     ),
 }
-"""Name -> the settings that stand for it, of which each role has some, and what to know about them."""
+"""Name -> the corresponding settings, of which each role has some, and a note about them."""
 
 
 def foreign_advice(name: str, known: Collection[str]) -> str:
-    """Advice for one of these names, if a setting in `known` stands for it; otherwise empty."""
+    """Advice for one of these names, if it corresponds to a setting in `known`; otherwise empty."""
     settings, note = FOREIGN.get(name.lower().replace(".", "_"), ((), ""))
     here = [setting for setting in settings if setting in known]
     if not here:

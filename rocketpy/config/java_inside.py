@@ -90,7 +90,7 @@ _WHY_NOT = {
         com.rocketmq.remoting.socket.backlog tls.server.authClient tls.server.certPath tls.server.keyPassword
         tls.server.keyPath tls.server.mode tls.server.need.client.auth tls.server.trustCertPath
     """,
-    "there are no proxies; address_map says how brokers are reached": """
+    "there are no proxies; use address_map to rewrite the addresses of brokers": """
         NettyClientConfig.socksProxyConfig com.rocketmq.socks.proxy.config
     """,
     "clients connect to the address that a broker has registered, never to the port next to it":

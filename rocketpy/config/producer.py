@@ -96,8 +96,8 @@ class ProducerConfig(TracedConfig):
         validator=attrs.validators.optional(seconds(0.001, 600)),
         metadata={"java": "sendMsgMaxTimeoutPerRequest", "scale": 1000},
     )
-    """Seconds that one try of a send may take. When None, a try that another broker could follow takes half of the time
-    that is left, any other all of it."""
+    """Seconds that one attempt of a send may take. When None, an attempt gets half of the remaining time if another
+    broker can be tried afterwards, and otherwise all of it."""
     exit_timeout: float | None = attrs.field(
         default=None,
         converter=duration_or_none,
@@ -109,11 +109,11 @@ class ProducerConfig(TracedConfig):
     retry_times_when_send_failed: int = attrs.field(
         default=2, validator=whole(0, 100), metadata={"java": "retryTimesWhenSendFailed"}
     )
-    """How often `send` tries again after the first time."""
+    """How often `send` retries."""
     retry_times_when_send_async_failed: int = attrs.field(
         default=2, validator=whole(0, 100), metadata={"java": "retryTimesWhenSendAsyncFailed"}
     )
-    """How often `send_soon` tries again after the first time."""
+    """How often `send_soon` retries."""
     retry_another_broker_when_not_store_ok: bool = attrs.field(
         default=False, validator=flag, metadata={"java": "retryAnotherBrokerWhenNotStoreOK"}
     )
@@ -121,7 +121,7 @@ class ProducerConfig(TracedConfig):
     retry_response_codes: frozenset[int] = attrs.field(
         default=_RETRY_RESPONSE_CODES, converter=_codes, metadata={"java": "retryResponseCodes"}
     )
-    """Answers of a broker after which another one is tried."""
+    """Response codes after which another broker is tried."""
     compress_body_over: int = attrs.field(
         default=4096, validator=whole(0), metadata={"java": "compressMsgBodyOverHowmuch"}
     )
@@ -132,14 +132,14 @@ class ProducerConfig(TracedConfig):
         validator=member(CompressionType, "zlib", "lz4", "zstd"),
         metadata={"java": "compressType"},
     )
-    """How they are compressed: "zlib", or "lz4" or "zstd" (which need the extra of that name, here and at consumers).
-    Brokers before 5.0 and their clients know ZLIB only; each such broker is logged once."""
+    """How they are compressed: "zlib", or "lz4" or "zstd" (which need the extra of that name, here and in consumers).
+    Brokers before 5.0 and their clients only support ZLIB; a warning is logged once for each such broker."""
     compress_level: int = attrs.field(default=5, validator=whole(0, 9), metadata={"java": "compressLevel"})
-    """How hard to compress; LZ4 has only one way."""
+    """The compression level, 0 to 9. Has no effect on LZ4."""
     max_message_size: int = attrs.field(
         default=4 * MIB, validator=whole(1, MOST_MESSAGE_SIZE), metadata={"java": "maxMessageSize"}
     )
-    """Bytes that a body, or an encoded batch, may have."""
+    """The largest body or encoded batch, in bytes."""
     serializer: str | Serializer = attrs.field(default="msgpack", converter=serializer_of, metadata={"java": None})
     """Encodes the values of messages: "msgpack", "json", "string", "binary", or an object of your own with `name`,
     `content_type`, `encode` and `decode`."""
@@ -153,11 +153,11 @@ class ProducerConfig(TracedConfig):
     back_pressure_for_async_send_num: int = attrs.field(
         default=1024, validator=whole(1, 65_535), metadata={"java": "backPressureForAsyncSendNum"}
     )
-    """The number of messages in flight at which `send_soon` waits."""
+    """Back-pressure: the number of messages in flight at which `send_soon` waits."""
     back_pressure_for_async_send_size: int = attrs.field(
         default=100 * MIB, validator=whole(1), metadata={"java": "backPressureForAsyncSendSize"}
     )
-    """The bytes in flight at which `send_soon` waits."""
+    """Back-pressure: the bytes in flight at which `send_soon` waits."""
     linger: float | None = attrs.field(
         default=None, converter=duration_or_none, validator=_linger, metadata={"java": "batchMaxDelayMs", "scale": 1000}
     )
@@ -199,18 +199,18 @@ class ProducerConfig(TracedConfig):
     check_forbidden: Callable[..., object] | None = attrs.field(
         default=None, validator=plain_function_or_none(_CONTEXT), metadata={"java": None}
     )
-    """Called with the `SendContext` before each try of a send. If it raises, the try is not made, and the exception
-    reaches the sender. A plain function that does not block. (In Java registerCheckForbiddenHook.)"""
+    """Called with the `SendContext` before each attempt of a send. If it raises, the attempt is not made, and the
+    exception reaches the sender. A plain function that does not block. (In Java registerCheckForbiddenHook.)"""
     before_send: Callable[..., object] | None = attrs.field(
         default=None, validator=plain_function_or_none(_CONTEXT), metadata={"java": None}
     )
-    """Called with the `SendContext` before each try of a send. An exception from it is logged. A plain function that
-    does not block: it may be called in the loop of the client. (In Java registerSendMessageHook.)"""
+    """Called with the `SendContext` before each attempt of a send. An exception from it is logged. A plain function
+    that does not block: it may be called in the loop of the client. (In Java registerSendMessageHook.)"""
     after_send: Callable[..., object] | None = attrs.field(
         default=None,
         validator=plain_function_or_none(_CONTEXT, "the result, the error, or None for a one-way send"),
         metadata={"java": None},
     )
-    """Called after each try of a send, with the same `SendContext` and the outcome: the `SendResult`, the error, or
+    """Called after each attempt of a send, with the same `SendContext` and the outcome: the `SendResult`, the error, or
     None for a one-way send. An exception from it is logged. It is not called if the send is cancelled, or the producer
-    closes, during the try. A plain function that does not block."""
+    closes, during the attempt. A plain function that does not block."""

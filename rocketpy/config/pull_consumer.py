@@ -1,4 +1,4 @@
-"""What a pull consumer is told. Plays the part of the fields of DefaultMQPullConsumer. Pure."""
+"""The settings of a pull consumer. Plays the part of the fields of DefaultMQPullConsumer. Pure."""
 
 from __future__ import annotations
 

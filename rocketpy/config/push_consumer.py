@@ -21,7 +21,7 @@ from rocketpy.errors import ConfigError
 __all__ = ["MOST_THREADS", "PushConsumerConfig"]
 
 MOST_THREADS = 1000
-"""How many listeners may run at the same time at most."""
+"""The largest value of `consume_thread_max`."""
 _WHAT_IT_GETS = "the message (or the list of messages)"
 
 

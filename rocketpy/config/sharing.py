@@ -19,6 +19,7 @@ from rocketpy.config.checks import (
     one_of_or_function,
     seconds,
 )
+from rocketpy.config.strategy_names import AVERAGELY, STRATEGY_NAMES
 from rocketpy.config.tracing import TracedConfig
 from rocketpy.durations import duration
 from rocketpy.message import MessageQueue
@@ -79,8 +80,8 @@ class SharingConfig(TracedConfig):
     """Where "timestamp" means: a datetime with a time zone, milliseconds since 1970, or, as in Java, local time as a
     text, yyyyMMddHHmmss. None: half an hour before the consumer starts."""
     allocate_strategy: str | Callable[[Any], Iterable[MessageQueue]] = attrs.field(
-        default="averagely",
-        validator=one_of_or_function("averagely", "by_circle", "consistent_hash"),
+        default=AVERAGELY,
+        validator=one_of_or_function(*STRATEGY_NAMES),
         metadata={"java": "allocateMessageQueueStrategy"},
     )
     """How the queues of a subscribed topic are shared out: "averagely", "by_circle", "consistent_hash", a strategy such

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from rocketpy.config.latency import LatencyTable
+from rocketpy.config.strategy_names import StrategyName
 from rocketpy.message import MessageQueue
 from rocketpy.serialization.serializer import Serializer
 from rocketpy.wire.codes import SerializeType
@@ -130,7 +131,7 @@ class SharingSettings(TracedSettings, total=False):
     message_model: MessageModel | ModelName
     consume_from_where: ConsumeFromWhere | StartName
     consume_timestamp: str | int | datetime | None
-    allocate_strategy: Literal["averagely", "by_circle", "consistent_hash"] | Callable[[Any], Iterable[MessageQueue]]
+    allocate_strategy: StrategyName | Callable[[Any], Iterable[MessageQueue]]
     offset_store: Any
     local_offset_store_dir: str | os.PathLike[str] | None
     on_assigned: Callable[..., Any] | None

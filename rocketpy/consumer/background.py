@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.client.reports import Reports
+from rocketpy.consumer.offsets.queue_offsets import QueueOffsets
 from rocketpy.logs import counted, get_logger
 from rocketpy.services import heard, tell_loop
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.roles import Driven
     from rocketpy.config.observed import ObservedConfig
-    from rocketpy.consumer.assignment import Assignment
-    from rocketpy.consumer.membership import Membership
-    from rocketpy.consumer.offset_store import OffsetStore
-    from rocketpy.consumer.rebalance import Rebalance
+    from rocketpy.consumer.offsets.offset_store import OffsetStore
+    from rocketpy.consumer.rebalancing.assignment import Assignment
+    from rocketpy.consumer.rebalancing.membership import Membership
+    from rocketpy.consumer.rebalancing.rebalance import Rebalance
     from rocketpy.consumer.user_calls import UserCalls
     from rocketpy.errors import ServiceCrashedError
     from rocketpy.message import MessageQueue
@@ -40,21 +42,26 @@ class Background(ABC):
         crash: the bug in one of its own or its client's services that ended it, if one did.
         ended: set when no task of it is left.
         now: the time of its loop, for any thread.
+        client: how it reaches brokers.
+        queue_offsets: asks brokers for offsets of its group.
         assignment: the queues that it has; made by each kind of consumer.
         rebalance: shares the queues out; likewise.
         membership: checks whether the group is sound; likewise.
         calls: calls the user's functions other than listeners; likewise.
+        driven: carries out requests of brokers; likewise.
     """
 
     calls: UserCalls
     assignment: Assignment
     rebalance: Rebalance
     membership: Membership
+    driven: Driven
 
     def __init__(self, client: MQClientInstance, group: str, offsets: OffsetStore) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        self._client = client
+        self.client = client
         self._group = group
+        self.queue_offsets = QueueOffsets(client, group)
         self._offsets = offsets
         self.crash: ServiceCrashedError | None = None
         self.ended = trio.Event()
@@ -192,4 +199,4 @@ class Background(ABC):
     async def _leave(self, deadline: float) -> None:
         """Leave the group, by a deadline on trio's clock."""
         with trio.move_on_at(deadline):
-            await self._client.unregister_consumer(self._group)
+            await self.client.unregister_consumer(self._group)

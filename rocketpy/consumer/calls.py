@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from rocketpy.consumer.process_queue import ProcessQueue
@@ -44,6 +44,10 @@ class Finished:
         """Whether the service was told of calls that have ended, and has not begun to take them."""
         self.untold = False
         """Whether calls have ended of which a thread will tell the service in a moment, unless it takes them before."""
+
+    def divert(self, ended: list[Any]) -> None:
+        """In the child of a fork: have calls that end from here on appended to this list instead."""
+        self.succeeded = self.others = ended
 
     def take_succeeded(self) -> list[Call]:
         """Take the calls that succeeded since the last time."""

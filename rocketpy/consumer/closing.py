@@ -9,7 +9,7 @@ import trio
 from rocketpy.logs import counted, get_logger
 
 if TYPE_CHECKING:
-    from rocketpy.consumer.consume_service import ConsumeService
+    from rocketpy.consumer.calling.consume_service import ConsumeService
 
 __all__ = ["PATIENCE", "stop_listeners"]
 

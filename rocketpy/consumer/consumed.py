@@ -62,7 +62,7 @@ class Consumed:
 
     def stay(self, message: MessageExt) -> Stay:
         """The current stay in the queue of a message."""
-        retried = PropertyName.RETRY_TOPIC in message.properties
+        retried = PropertyName.RETRY_TOPIC in message.wire_properties
         return self._stays.setdefault(_RETRIED if retried else message.queue, Stay())
 
     # --- remembering ------------------------------------------------------------------------------------

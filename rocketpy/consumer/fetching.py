@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rocketpy.admin.sharing import HasAdmin
+from rocketpy.client.arguments import checked_queue, checked_seconds, checked_timestamp
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import State
-from rocketpy.consumer.arguments import checked_queue, checked_seconds, checked_timestamp
-from rocketpy.consumer.opening import Opening
-from rocketpy.consumer.queue_offsets import QueueOffsets
+from rocketpy.client.opening import Opening
+from rocketpy.consumer.offsets.queue_offsets import QueueOffsets
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Fetching"]
 
 
-class Fetching(Opening):
+class Fetching(HasAdmin, Opening):
     """What lite pull and pull consumers have in common. The arguments are those of `Opening`."""
 
     @property

@@ -31,8 +31,7 @@ class _End(list[Any]):
 def _note_child() -> None:
     owner = current_owner()
     if isinstance(owner, Finished):
-        owner.succeeded = _End()
-        owner.others = _End()
+        owner.divert(_End())
 
 
 if hasattr(os, "register_at_fork"):

@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 def next_of(members: Sequence[str], after: str, most: int) -> list[str]:
     """Up to `most` of the members, which are sorted: those after one first, then from the start again."""
-    turn = [member for member in members if member > after]
-    return list(islice((*turn, *members[: len(members) - len(turn)]), most))
+    ordered = [member for member in members if member > after]
+    return list(islice((*ordered, *members[: len(members) - len(ordered)]), most))
 
 
 class OtherMembers:
@@ -84,5 +84,5 @@ async def first_answer(client: MQClientInstance, ask: Callable[[str, float], Awa
         except (NoPermissionError, RequestCodeNotSupportedError):
             raise
         except RocketMQError as error:
-            logger.debug("%s cannot tell about a group: %s", address, error)
+            logger.debug("%s cannot describe a group: %s", address, error)
     return None

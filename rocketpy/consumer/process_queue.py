@@ -26,6 +26,7 @@ class FlowLimits(NamedTuple):
     """How much of a queue may be held. As in Java, pulling pauses above a limit, not at it."""
 
     messages: int = 1000
+    """Number of messages."""
     size: int = 100 * _MIB
     """Bytes as stored."""
     span: float = 2000
@@ -149,7 +150,7 @@ class ProcessQueue:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether pulling waits for room. For any thread."""
+        """Whether pulling waits for room. Thread-safe."""
         return self._on_room is not None
 
     def call_when_room(self, callback: Callable[[], None] | None) -> None:
@@ -222,7 +223,7 @@ class ProcessQueue:
     # --- looking --------------------------------------------------------------------------------------
 
     def look(self) -> Held:
-        """A snapshot of what is held. For any thread."""
+        """A snapshot of what is held. Thread-safe."""
         position = self.position  # read first: messages added later have higher offsets
         offsets = self.offsets()
         lowest, highest = (min(offsets), max(offsets)) if offsets else (position, position)
@@ -238,7 +239,7 @@ class ProcessQueue:
         )
 
     def offsets(self) -> list[int]:
-        """The offsets of all messages held, in no particular order. For any thread."""
+        """The offsets of all messages held, in no particular order. Thread-safe."""
         # dict.keys, as OrderedDict's own order may be changing in another thread; this copies in one operation.
         return list(dict.keys(self._held))
 

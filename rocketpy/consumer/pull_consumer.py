@@ -9,17 +9,20 @@ import trio
 
 from rocketpy.client.api.group import check_filter
 from rocketpy.client.api.pull import pull_message
+from rocketpy.client.arguments import checked_count, checked_offset, checked_queue, checked_seconds
 from rocketpy.client.instance import MQClientInstance
-from rocketpy.client.values import give_serializers
+from rocketpy.client.preparing.values import give_serializers
 from rocketpy.config import PullConsumerConfig
-from rocketpy.consumer.arguments import checked_count, checked_offset, checked_queue, checked_seconds
-from rocketpy.consumer.driven_pull import DrivenPull
 from rocketpy.consumer.fetching import Fetching
-from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
-from rocketpy.consumer.pull import unwrapped
-from rocketpy.consumer.pull_figures import PullConsumerStatistics, PullMeter
+from rocketpy.consumer.offsets.offset_store import RemoteBrokerOffsetStore
+from rocketpy.consumer.outside import PullOutside
+from rocketpy.consumer.pull_statistics import PullConsumerStatistics, PullMeter
+from rocketpy.consumer.requests.driven_pull import DrivenPull
+from rocketpy.consumer.roles import PullRole
 from rocketpy.consumer.subscription import Subscription, subscription_data, warn_of_separator
-from rocketpy.consumer.user_calls import AsyncCaller, UserCalls, call_in_this_loop
+from rocketpy.consumer.surface import ON_TRIO, ConsumerSurface
+from rocketpy.consumer.unwrapping import unwrapped
+from rocketpy.consumer.user_calls import UserCalls
 from rocketpy.errors import (
     BrokerError,
     BrokerUnreachableError,
@@ -32,12 +35,10 @@ from rocketpy.errors import (
     TransportError,
 )
 from rocketpy.logs import Seldom, get_logger
-from rocketpy.results import MessageModel, PullResult, PullStatus
+from rocketpy.results import PullResult, PullStatus
 from rocketpy.services import open_services
-from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.codes import ResponseCode
-from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.sysflag import PullSysFlag
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from contextlib import AsyncExitStack
     from datetime import timedelta
 
-    from rocketpy.client.roles import Driven
     from rocketpy.config.typed import PullConsumerSettings
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
@@ -65,15 +65,14 @@ _MOST_ACCEPTED = 256
 class PullConsumer(Fetching):
     """Gets messages of one queue from an offset on: ``async with rocketpy.PullConsumer("audit") as consumer:``.
 
-    It pulls only when it is asked, knows no positions, and commits only what it is told to. To have messages pulled
-    ahead and queues shared out, use `LitePullConsumer`.
+    It pulls only when you call it, keeps no positions, and commits only the offsets that you pass. To have messages
+    pulled ahead and queues shared within the group, use `LitePullConsumer`.
 
     Args:
         group: name under which offsets are kept.
         config: the settings; `group` and `fields` override them.
         client: a client to share; None for one of its own.
         network: where a client of its own gets its connections.
-        async_caller: calls an async `on_statistics`; for other surfaces.
         fields: settings by name, as in `PullConsumerConfig`.
 
     Raises:
@@ -87,18 +86,18 @@ class PullConsumer(Fetching):
         config: PullConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        async_caller: AsyncCaller = call_in_this_loop,
+        _surface: ConsumerSurface = ON_TRIO,
         **fields: Unpack[PullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
-        self._made_with["async_caller"] = self._async_caller = async_caller
+        self._made_with["_surface"] = _surface
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
         self.config = PullConsumerConfig.of(base, group=group, **fields)
         super().__init__(f"pull consumer {self.config.group}", self.config, client, network)
-        self._crash: ServiceCrashedError | None = None
-        self._driven: DrivenPull | None = None
+        self._role: PullRole | None = None
         self._meter: PullMeter | None = None
-        self._calls: UserCalls | None = None
+        self._calls = UserCalls(_surface.async_caller)
+        self.outside = PullOutside(self._calls)  # for the other surfaces
         self._seldom = Seldom(logger, interval=_SELDOM)
         self._accepted: set[tuple[str, str | None]] = set()
         """Brokers with the expressions that they accept."""
@@ -111,8 +110,8 @@ class PullConsumer(Fetching):
 
     async def _open(self, stack: AsyncExitStack) -> None:
         self._meter = PullMeter(trio.lowlevel.current_clock().current_time)
-        self._driven = DrivenPull(self.client, self.config)
-        self.client.register_consumer(self.config.group, self)
+        self._role = PullRole(self.client, self.config, DrivenPull(self.client, self.config))
+        self.client.register_consumer(self.config.group, self._role)
         stack.push_async_callback(self._leave)
         if self.config.on_statistics is not None:
             await self._report(stack)
@@ -121,29 +120,23 @@ class PullConsumer(Fetching):
         """Report the statistics to the user's function, until the stack is left."""
         from rocketpy.client.reports import Reports  # few pull consumers report
 
-        self._calls = UserCalls(self._async_caller)
         reports = Reports(f"pull consumer {self.config.group}", self.config, self.statistics, self._calls.call)
         nursery = await stack.enter_async_context(open_services())
         nursery.start_soon(reports.run)
         stack.push_async_callback(reports.close)
 
-    @property
-    def in_hook(self) -> bool:
-        """Whether the current code was called by `on_statistics`, for which closing waits."""
-        return self._calls is not None and self._calls.is_inside
-
     async def _leave(self) -> None:
         with trio.move_on_after(self.config.close_timeout, shield=True):
             await self.client.unregister_consumer(self.config.group)
-        self._driven = None
 
     @property
     def _group(self) -> str:
         return self.config.group
 
     def _check_usable(self) -> None:
-        if self._crash is not None:
-            raise ServiceCrashedError(f"consumer {self.config.group} has crashed: {self._crash}") from self._crash
+        crash = None if self._role is None else self._role.crash
+        if crash is not None:
+            raise ServiceCrashedError(f"consumer {self.config.group} has crashed: {crash}") from crash
         self._lifecycle.check_here()
         self.client.check_open()
 
@@ -365,42 +358,10 @@ class PullConsumer(Fetching):
         """
         return await self._offsets_of(queue).committed(queue)
 
-    # --- what the client asks of a consumer -------------------------------------------------------------
-
-    def consumer_data(self) -> ConsumerData:
-        """What heartbeats tell brokers: only that the group is here, since every pull carries its subscription."""
-        return ConsumerData(
-            group_name=self.config.group,
-            consume_type=ConsumeType.CONSUME_ACTIVELY,
-            message_model=MessageModel.CLUSTERING,
-            consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
-            subscription_data_set=[],
-            unit_mode=self.config.unit_mode,
-        )
-
-    def topics(self) -> tuple[str, ...]:
-        """No topics: routes in use are kept fresh anyway."""
-        return ()
-
-    def rebalance_now(self) -> None:
-        """Do nothing: a pull consumer has no share of the queues."""
-
-    def on_route_changed(self, topic: str) -> None:
-        """Do nothing: nothing depends on it."""
-
-    @property
-    def driven(self) -> Driven | None:
-        """The object that carries out requests of brokers; None while the consumer is not open."""
-        return self._driven
-
     def _wanted(self, queue: MessageQueue, tags: str | None, sql: str | None) -> Subscription:
         wanted = _subscription(queue, tags, sql)
         warn_of_separator(queue.topic, tags, self._seldom)
         return wanted
-
-    def client_closing(self) -> None:
-        """A shared client closes before the consumer does: remember a crash of it."""
-        self._crash = self.client.crash
 
 
 def _subscription(queue: MessageQueue, tags: str | None, sql: str | None) -> Subscription:

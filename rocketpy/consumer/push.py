@@ -5,50 +5,50 @@ What exists only while it runs is in `running.RunningConsumer`, which also close
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, final
 
 import trio
 
+from rocketpy.admin.sharing import HasAdmin
+from rocketpy.client.arguments import checked_seconds
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import State
 from rocketpy.config import PushConsumerConfig
 from rocketpy.config.checks import number
 from rocketpy.config.push_consumer import MOST_THREADS
-from rocketpy.consumer.arguments import checked_seconds
-from rocketpy.consumer.around import Around
+from rocketpy.consumer.calling.around import Around
+from rocketpy.consumer.outside import PushOutside
 from rocketpy.consumer.pauses import Pausable, Pauses, checked
 from rocketpy.consumer.push_statistics import PushConsumerStatistics, statistics
-from rocketpy.consumer.runners import RunnerMaker, TaskRunner
+from rocketpy.consumer.roles import SharingRole
 from rocketpy.consumer.running import RunningConsumer
 from rocketpy.consumer.sharing import Sharing
 from rocketpy.consumer.signals import listen_to_signals
 from rocketpy.consumer.start_checks import check_filters, check_heartbeats, check_name_servers, wait_shared_out
 from rocketpy.consumer.status import PushConsumerStatus
 from rocketpy.consumer.subscription import Listener, Subscriptions
-from rocketpy.consumer.thread_runner import runner_for_plain_listeners
-from rocketpy.consumer.user_calls import AsyncCaller, call_in_this_loop
+from rocketpy.consumer.surface import ON_TRIO, ConsumerSurface
 from rocketpy.errors import ConfigError, RequestTimeoutError
 from rocketpy.logs import counted
 from rocketpy.results import MessageModel
-from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.enums import ConsumeType
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
     from datetime import timedelta
 
-    from rocketpy.client.roles import Driven
     from rocketpy.config.typed import PushConsumerSettings
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
+    from rocketpy.trace.consumes import ConsumeTracer
 
 __all__ = ["PushConsumer"]
 
 
 @final
-class PushConsumer(Sharing[RunningConsumer]):
+class PushConsumer(HasAdmin, Sharing[RunningConsumer]):
     """Consumes: ``async with rocketpy.PushConsumer("billing", namesrv="127.0.0.1:9876") as consumer:``.
 
     Its methods may be used by any task of its trio loop. Plain listeners run in threads, side by side; async listeners
@@ -59,9 +59,6 @@ class PushConsumer(Sharing[RunningConsumer]):
         config: the settings; `group` and `fields` override them.
         client: a client to share; None for one of its own.
         network: where a client of its own gets its connections.
-        plain_runner: makes the runner of plain listeners; for other surfaces.
-        async_runner: makes the runner of async listeners; for other surfaces.
-        async_caller: calls the user's other async functions; for other surfaces.
         fields: settings by name, as in `PushConsumerConfig`.
 
     Raises:
@@ -75,18 +72,15 @@ class PushConsumer(Sharing[RunningConsumer]):
         config: PushConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        plain_runner: RunnerMaker = runner_for_plain_listeners,
-        async_runner: RunnerMaker = TaskRunner,
-        async_caller: AsyncCaller = call_in_this_loop,
+        _surface: ConsumerSurface = ON_TRIO,
         **fields: Unpack[PushConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
-        self._made_with |= {"plain_runner": plain_runner, "async_runner": async_runner, "async_caller": async_caller}
+        self._made_with["_surface"] = _surface
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
         self.config = PushConsumerConfig.of(base, group=group, **fields)
         super().__init__(self.config, client, network)
-        self._runners = (plain_runner, async_runner)
-        self._async_caller = async_caller
+        self._surface = _surface
         self._around = Around(self.config)
         self._subscriptions = Subscriptions(
             self.config.group,
@@ -96,6 +90,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             retries=self.config.message_model is MessageModel.CLUSTERING,
         )
         self._pauses = Pauses()
+        self.outside = PushOutside(self._current, self._adopt)  # for the other surfaces
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -107,8 +102,8 @@ class PushConsumer(Sharing[RunningConsumer]):
         self._subscriptions.adopt(subscriptions)
         self._pauses, self._around = pauses, around
 
-    def adopt(self, former: PushConsumer) -> None:
-        """For other surfaces: take over the subscriptions and pauses of the consumer that this one replaces."""
+    def _adopt(self, former: PushConsumer) -> None:
+        """Take over the subscriptions and pauses of the consumer that this one replaces. For other surfaces."""
         self._subscriptions.adopt(former._subscriptions)
         self._pauses, self._around = former._pauses, former._around
 
@@ -121,28 +116,28 @@ class PushConsumer(Sharing[RunningConsumer]):
         `wait_assigned`. The docstring of `running` has the order of closing.
         """
         deadline = trio.current_time() + self.config.start_timeout
-        self._around.begin()
-        if self._around.traced is not None:
-            from rocketpy.trace.consumes import traced_consumption
+        tracer: ConsumeTracer | None = None
+        if self.config.enable_msg_trace:
+            from rocketpy.trace.consumes import traced_consumption  # few consumers are traced
 
-            self._around.traced.tracer = await stack.enter_async_context(
-                traced_consumption(self.client, self.config, self.config.consume_timeout)
-            )
+            timeout = self.config.consume_timeout
+            tracer = await stack.enter_async_context(traced_consumption(self.client, self.config, timeout))
+        self._around.begin(tracer)
         running = RunningConsumer(
             self.client,
             self.config,
             self._subscriptions,
             self._pauses,
-            self._runners,
-            self._async_caller,
+            self._surface,
             self._around.consumed,
         )
         await running.open(stack, self.config.close_timeout)
         await self._run_background(stack, running)
         await check_name_servers(self.client, self._subscriptions.user_topics, deadline)
-        await check_filters(running.rebalance.filters, deadline)
-        self.client.register_consumer(self.config.group, self)
-        self._running = running
+        await check_filters(running.filters, deadline)
+        role = SharingRole(self.client, self.config, ConsumeType.CONSUME_PASSIVELY, self._subscriptions, running)
+        self.client.register_consumer(self.config.group, role)
+        self._current.started(running)
         running.start_services()
         running.start_reports(self.config, self.statistics, running.calls)
         await wait_shared_out(running.rebalance, self.config, deadline)
@@ -158,7 +153,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             ServiceCrashedError: a bug in the background stopped it.
             ConfigError: this is a listener of its own.
         """
-        if self.in_listener:
+        if self._current.is_waited_for:
             raise ConfigError(
                 f"run_forever in a listener of {self!r} would wait for that same listener: call it elsewhere"
             )
@@ -173,7 +168,7 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     async def _until(self, first_signal: Callable[[], Awaitable[None]]) -> None:
         """Wait for a signal, or for the end of the consumer."""
-        ended = self._check_running().ended
+        ended = self._current.check_running().ended
         async with trio.open_nursery() as nursery:
 
             async def wait_signal() -> None:
@@ -183,8 +178,8 @@ class PushConsumer(Sharing[RunningConsumer]):
             nursery.start_soon(wait_signal)
             await ended.wait()
             nursery.cancel_scope.cancel()
-        if self._crash is not None:
-            raise self._crash
+        if self._current.crash is not None:
+            raise self._current.crash
 
     def _hurry(self) -> None:
         """While it closes: wait no longer for listeners. For `Opened`."""
@@ -193,7 +188,7 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     def _check_usable(self) -> None:
         """Refuse use if the consumer has crashed, or is not open."""
-        self.check_crash()
+        self._current.check_crash()
         self._lifecycle.check_open()
 
     # --- subscriptions --------------------------------------------------------------------------------
@@ -201,9 +196,10 @@ class PushConsumer(Sharing[RunningConsumer]):
     def subscribe(self, topic: str, listener: Listener, *, tags: str | None = None, sql: str | None = None) -> None:
         """Have a listener called with the messages of a topic. May be called before or after the start.
 
-        The listener is a plain or async function of one message, or of a list of messages if
-        `consume_message_batch_max_size` is over 1. Returning None is success; an exception, `ConsumeResult.RETRY`,
-        `RetryLater` and taking longer than `consume_timeout` mean that the message comes again later.
+        Subscribing to a topic again replaces its listener and its filter. The listener is a plain or async function of
+        one message, or of a list of messages if `consume_message_batch_max_size` is over 1. Returning None is success;
+        an exception, `ConsumeResult.RETRY`, `RetryLater` and taking longer than `consume_timeout` mean that the message
+        comes again later.
 
         Args:
             topic: the topic.
@@ -231,7 +227,7 @@ class PushConsumer(Sharing[RunningConsumer]):
     # --- pausing, committing --------------------------------------------------------------------------
 
     def pause(self, what: Pausable = None) -> None:
-        """Stop getting messages of a topic, of queues, or of everything, until `resume`. For any thread.
+        """Stop getting messages of a topic, of queues, or of everything, until `resume`. Thread-safe.
 
         Messages that were already pulled are still consumed. Queues that this consumer gets later are paused as well.
         Other members of the group do not take over.
@@ -245,7 +241,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         self._change_pauses(self._pauses.add, what)
 
     def resume(self, what: Pausable = None) -> None:
-        """Get messages again; of everything if called without an argument. For any thread.
+        """Get messages again; of everything if called without an argument. Thread-safe.
 
         Args:
             what: topics and queues; everything if there are none.
@@ -269,7 +265,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         running.in_loop(change_in_loop)
 
     def set_consume_thread_max(self, most: int) -> None:
-        """Change how many listeners may run at the same time, while the consumer runs. For any thread.
+        """Change how many listeners may run at the same time, while the consumer runs. Thread-safe.
 
         Args:
             most: 1 to 1,000, like `consume_thread_max` of the config. Running listeners are not interrupted.
@@ -282,7 +278,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         if not 1 <= most <= MOST_THREADS:
             raise ConfigError(f"consume_thread_max must be between 1 and {MOST_THREADS}, not {most!r:.100}")
         self._lifecycle.check_open()
-        running = self._check_running()
+        running = self._current.check_running()
         running.in_loop(partial(running.consume.set_most, most))
 
     async def commit(self, timeout: float | timedelta | None = None) -> None:
@@ -301,11 +297,11 @@ class PushConsumer(Sharing[RunningConsumer]):
             ClientClosedError: the consumer is not open.
             ServiceCrashedError: a bug in the background stopped the consumer.
         """
-        self.check_may_commit()
+        self._current.check_may_commit()
         running = self._running
         if running is None or running.ended.is_set():
             self._check_usable()
-        running = self._check_running()
+        running = self._current.check_running()
         self._lifecycle.check_loop()
         limit = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
         left = await running.commit(running.assignment.committable(), deadline=trio.current_time() + limit)
@@ -333,14 +329,15 @@ class PushConsumer(Sharing[RunningConsumer]):
         """
         limit = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
         self._check_usable()
-        running = self._check_running()
+        running = self._current.check_running()
         self._lifecycle.check_loop()
         found: dict[MessageQueue, int] = {}
         with trio.move_on_after(limit) as waiting:
             found = await running.lag()
         if waiting.cancelled_caught:
             raise RequestTimeoutError(
-                f"brokers have not told within {limit:g} s where the queues of {self.config.group} end", timeout=limit
+                f"the brokers have not reported the ends of the queues of {self.config.group} within {limit:g} s",
+                timeout=limit,
             )
         return found
 
@@ -353,7 +350,7 @@ class PushConsumer(Sharing[RunningConsumer]):
 
     def status(self) -> PushConsumerStatus:
         """The current state: topics, queues, the messages held from them, and errors; closed in the child of a fork."""
-        running = self._shown
+        running = self._current.shown
         return PushConsumerStatus(
             state=self._lifecycle.shown.value,
             client_id=self.client.client_id,
@@ -363,7 +360,7 @@ class PushConsumer(Sharing[RunningConsumer]):
             queues={} if running is None else running.queues(),
             locks={} if running is None else running.assignment.locks(running.now()),
             errors={} if running is None else running.rebalance.problems(),
-            crash=self._crash,
+            crash=self._current.crash,
         )
 
     def statistics(self) -> PushConsumerStatistics:
@@ -372,34 +369,7 @@ class PushConsumer(Sharing[RunningConsumer]):
         Raises:
             ClientClosedError: it was never started.
         """
-        return statistics(self._check_running(), self._around.duplicates, self._subscriptions.topics)
-
-    @property
-    def in_listener(self) -> bool:
-        """Whether the caller is one of its listeners, which must not wait for the consumer to close."""
-        return self._running is not None and self._running.consume.in_listener
-
-    # --- what the client asks of a consumer -------------------------------------------------------------
-
-    def consumer_data(self) -> ConsumerData:
-        """What heartbeats tell brokers about this consumer."""
-        return ConsumerData(
-            group_name=self.config.group,
-            consume_type=ConsumeType.CONSUME_PASSIVELY,
-            message_model=self.config.message_model,
-            consume_from_where=self.config.consume_from_where,
-            subscription_data_set=self._subscriptions.data(),
-            unit_mode=self.config.unit_mode,
-        )
-
-    def topics(self) -> Iterable[str]:
-        """The topics whose routes the client must keep fresh."""
-        return self._subscriptions.topics
+        return statistics(self._current.check_running(), self._around.duplicates, self._subscriptions.topics)
 
     def _wanted_topics(self) -> Collection[str]:
         return self._subscriptions.topics
-
-    @property
-    def driven(self) -> Driven | None:
-        """What carries out requests of brokers; None while the consumer does not run."""
-        return None if self._running is None else self._running.driven

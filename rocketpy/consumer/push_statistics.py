@@ -68,7 +68,7 @@ class PushConsumerStatistics(Short):
 
 
 def statistics(running: RunningConsumer, duplicates: int, topics: Iterable[str]) -> PushConsumerStatistics:
-    """Make the statistics. For any thread."""
+    """Make the statistics. Thread-safe."""
     pulled, consumed, in_flight = running.parts.counters, running.consume.counters, running.consume.in_flight()
     looked = [(puller.queue.broker_name, puller.process_queue.look()) for puller in running.assignment]
     held = [each for _, each in looked]

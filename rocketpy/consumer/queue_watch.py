@@ -16,7 +16,7 @@ from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
 
 if TYPE_CHECKING:
-    from rocketpy.client.routing import RouteTable
+    from rocketpy.client.routes.routing import RouteTable
     from rocketpy.consumer.user_calls import UserCalls
     from rocketpy.message import MessageQueue
 
@@ -33,7 +33,7 @@ class QueueWatch:
 
     def __init__(self) -> None:
         self._functions: dict[str, QueuesFunction] = {}
-        self._known: dict[str, tuple[MessageQueue, ...] | None] = {}
+        self._last_queues: dict[str, tuple[MessageQueue, ...] | None] = {}
         self._changed = trio.Event()
 
     def add(self, topic: str, function: QueuesFunction) -> None:
@@ -75,10 +75,10 @@ class QueueWatch:
         while True:
             for topic in self.topics:
                 queues = routes.subscribe_queues(topic)
-                if topic not in self._known:
-                    self._known[topic] = queues
-                elif queues is not None and queues != self._known[topic]:
-                    self._known[topic] = queues
+                if topic not in self._last_queues:
+                    self._last_queues[topic] = queues
+                elif queues is not None and queues != self._last_queues[topic]:
+                    self._last_queues[topic] = queues
                     await self._tell(calls, topic, queues)
             await self._changed.wait()
             self._changed = trio.Event()

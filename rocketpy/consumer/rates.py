@@ -136,11 +136,11 @@ class ConsumerRates:
             found.listener.add_equal(now, max(0.0, seconds - last) / (calls - 1), calls - 1)
 
     def listener(self) -> Latency:
-        """How long listener calls took, of all topics. For any thread."""
+        """How long listener calls took, of all topics. Thread-safe."""
         return latency_of([found.listener for found in self._topics.copy().values()], self._clock())
 
     def of(self, topic: str, in_flight: int = 0) -> TopicRates:
-        """The recent figures of a topic, with what is in flight now. For any thread."""
+        """The recent figures of a topic, with what is in flight now. Thread-safe."""
         found, now = self._topics.get(topic), self._clock()
         if found is None:
             return TopicRates(in_flight=in_flight)
@@ -157,11 +157,11 @@ class ConsumerRates:
         )
 
     def topics(self) -> dict[str, TopicRates]:
-        """The recent figures of every topic that there are any of. For any thread."""
+        """The recent figures of every topic that there are any of. Thread-safe."""
         return {topic: self.of(topic) for topic in sorted(self._topics.copy())}
 
     def brokers(self, held: Iterable[tuple[str, Held]]) -> dict[str, BrokerPulls]:
-        """The figures of all brokers by name, of which these queues are held now. For any thread."""
+        """The figures of all brokers by name, of which these queues are held now. Thread-safe."""
         now, pulled = self._clock(), self._brokers.copy()
         queues: dict[str, list[Held]] = {}
         for name, queue in held:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Unpack
 
+from rocketpy.admin.dead_letters import DeadLetterReplay, DeadLetters
+from rocketpy.client.arguments import check_dead_letters
 from rocketpy.client.instance import MQClientInstance
-from rocketpy.client.sharing import check_shared
-from rocketpy.consumer.dead_letters import DeadLetterReplay, DeadLetters
+from rocketpy.client.shared_client import check_shared
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageExt
-from rocketpy.wire.names import DLQ_PREFIX, RETRY_PREFIX, check_group
 
 if TYPE_CHECKING:
     from rocketpy.config.typed import ClientSettings
@@ -41,8 +41,10 @@ async def replay_dead_letters(
     id and your own properties stay as they were. The properties `RETRY_TOPIC` and `ORIGIN_MESSAGE_ID` tell a listener
     that a message was a dead letter.
 
-    If a replay fails, is cancelled or is killed, start it again. It sends a message a second time if it is unknown
-    whether the first attempt succeeded; after a kill that may be up to 32 messages. Run only one replay at a time.
+    If a replay fails, is cancelled or is killed, start it again. If it fails or is cancelled, the log and a note of the
+    exception say how many messages were sent, and how many are left. It sends a message a second time if it is unknown
+    whether the first attempt succeeded; after a kill, or if the offset could not be committed, that may be up to 32
+    messages. Run only one replay of a group at a time; a second one in the same process is refused.
 
     Args:
         group: the consumer group that gave the messages up.
@@ -54,10 +56,11 @@ async def replay_dead_letters(
         fields: settings of a client of its own, as in `ClientConfig`.
 
     Raises:
-        ConfigError: an argument cannot be used.
+        ConfigError: an argument cannot be used, or another replay of the group runs in this process.
         TopicNotFoundError: no broker knows the group. One that merely has no dead letters is no error.
         NoPermissionError: the dead-letter topic is not readable; on brokers of 4.x give it permission 6 first.
-        RocketMQError: a broker could not be asked, or a message could not be sent; what was done before is committed.
+        RocketMQError: a broker could not be asked, or a message could not be sent; what was done before is committed,
+            if possible.
     """
     check_replay(group, limit, wanted)
     check_shared(client, network)
@@ -67,8 +70,9 @@ async def replay_dead_letters(
             client = await stack.enter_async_context(MQClientInstance(network=network, **fields))
         client.check_here()
         letters = DeadLetters(client, group, limit=limit, dry_run=dry_run)
-        while batch := await letters.next_batch():
-            await letters.settle(batch, [wanted is None or bool(wanted(message)) for message in batch])
+        with letters.running():
+            while batch := await letters.next_batch():
+                await letters.settle(batch, [wanted is None or bool(wanted(message)) for message in batch])
         return letters.result()
 
 
@@ -76,17 +80,11 @@ def check_replay(group: object, limit: object, wanted: object = None) -> None:
     """Check the arguments of a replay.
 
     Raises:
-        ConfigError: the group is not one, the limit is not a number from 1 on, or `wanted` is not a plain function.
+        ConfigError: the group is not one, the limit is not a number of 1 or more, or `wanted` is not a plain function.
     """
     if wanted is not None and (not callable(wanted) or is_async_listener(wanted)):
         raise ConfigError(f"wanted must be a plain function of a message that answers at once, not {wanted!r:.100}")
-    if not isinstance(group, str):
-        raise ConfigError(f"the group must be a name, not {group!r:.100}")
-    check_group(group)
-    if group.startswith((DLQ_PREFIX, RETRY_PREFIX)):
-        raise ConfigError(f"the group must be named itself, not a topic of it: leave out the beginning of {group!r}")
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise ConfigError(f"limit must be an int of 1 or more, or None for all dead letters, not {limit!r:.100}")
+    check_dead_letters(group, limit)
 
 
 def check_settings(client: object, fields: Mapping[str, object]) -> None:

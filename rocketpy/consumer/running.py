@@ -10,41 +10,45 @@ committed nor sent back, so the group gets it again. Plays the part of DefaultMQ
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.assignment import Assignment
 from rocketpy.consumer.background import Background
+from rocketpy.consumer.calling.consume_concurrently import ConsumeMessageConcurrentlyService
+from rocketpy.consumer.calling.consume_orderly import ConsumeMessageOrderlyService
+from rocketpy.consumer.calling.send_back import SendBack
+from rocketpy.consumer.calls import Finished
 from rocketpy.consumer.closing import stop_listeners
-from rocketpy.consumer.consume_concurrently import ConsumeMessageConcurrentlyService
-from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
-from rocketpy.consumer.driven import DrivenConsumer
-from rocketpy.consumer.membership import Membership
-from rocketpy.consumer.offset_choice import offset_store_of
-from rocketpy.consumer.orderly_assignment import OrderlyAssignment
-from rocketpy.consumer.pull_parts import PullParts
-from rocketpy.consumer.pull_policy import PushPolicy
-from rocketpy.consumer.queue_hooks import QueueHooks
-from rocketpy.consumer.queue_offsets import QueueOffsets
-from rocketpy.consumer.queue_resets import QueueResets
+from rocketpy.consumer.offsets.offset_choice import offset_store_of
+from rocketpy.consumer.offsets.start_position import StartPosition
+from rocketpy.consumer.pulling.filter_check import FilterCheck
+from rocketpy.consumer.pulling.pull_parts import PullParts
+from rocketpy.consumer.pulling.pull_policy import PushPolicy
 from rocketpy.consumer.rates import ConsumerRates
-from rocketpy.consumer.rebalance import Rebalance
-from rocketpy.consumer.send_back import SendBack
-from rocketpy.consumer.start_position import StartPosition
+from rocketpy.consumer.rebalancing.assignment import Assignment
+from rocketpy.consumer.rebalancing.membership import Membership
+from rocketpy.consumer.rebalancing.orderly_assignment import OrderlyAssignment
+from rocketpy.consumer.rebalancing.queue_hooks import QueueHooks
+from rocketpy.consumer.rebalancing.rebalance import Rebalance
+from rocketpy.consumer.rebalancing.rebalance_wakeup import RebalanceWakeup
+from rocketpy.consumer.requests.driven_push import DrivenPush
+from rocketpy.consumer.requests.queue_resets import QueueResets
 from rocketpy.consumer.status import QueueStatus, queue_status
-from rocketpy.consumer.user_calls import AsyncCaller, UserCalls
+from rocketpy.consumer.user_calls import UserCalls
 from rocketpy.results import MessageModel
 from rocketpy.services import heard, ticks
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import PushConsumerConfig
-    from rocketpy.consumer.consume_service import ConsumeService
+    from rocketpy.consumer.calling.consume_service import ConsumeService
+    from rocketpy.consumer.calling.runners import RunnerMaker
     from rocketpy.consumer.consumed import Consumed
     from rocketpy.consumer.pauses import Pauses
-    from rocketpy.consumer.runners import RunnerMaker
     from rocketpy.consumer.subscription import Subscriptions
+    from rocketpy.consumer.surface import ConsumerSurface
     from rocketpy.message import MessageQueue
 
 __all__ = ["RunningConsumer"]
@@ -53,9 +57,11 @@ __all__ = ["RunningConsumer"]
 class RunningConsumer(Background):
     """The part of a push consumer that exists only while it runs.
 
+    It puts the parts together, and passes on what a part tells another one that was made after it.
+
     Attributes:
         rates: recent figures for each topic.
-        driven: carries out requests of brokers.
+        filters: asks brokers whether they accept SQL expressions.
     """
 
     def __init__(
@@ -64,64 +70,92 @@ class RunningConsumer(Background):
         config: PushConsumerConfig,
         subscriptions: Subscriptions,
         pauses: Pauses,
-        runners: tuple[RunnerMaker, RunnerMaker],
-        async_caller: AsyncCaller,
+        surface: ConsumerSurface,
         consumed: Consumed,
     ) -> None:
-        self._remembered = consumed
-        self.calls = UserCalls(async_caller)
+        finished = Finished()
+        self.calls = UserCalls(surface.async_caller, finished)
         super().__init__(client, config.group, offset_store_of(client, config, self.calls))
         self._config = config
         self._hooks = QueueHooks(config, self.calls, self.start_service)
         self.send_back = SendBack(client, config)
         self.rates = ConsumerRates(self.now)
-        self.consume, self.parts, self.assignment = self._parts_of(subscriptions, pauses, runners)
-        self.calls.owner = self.consume.owner
-        self.rebalance = Rebalance(client, config, subscriptions, self.assignment, self.calls)
-        if config.post_subscription_when_pull:
-            self.parts.filters = self.rebalance.filters
-        if isinstance(self.assignment, OrderlyAssignment):
-            self.assignment.on_free = self.rebalance.soon
+        self.filters = FilterCheck(client, config.group, subscriptions.data)
+        self.consume = self._consume_service(subscriptions, surface.async_runner, consumed, finished)
+        self.parts = self._pull_parts(subscriptions, pauses, consumed)
+        wakeup = RebalanceWakeup()
+        self.assignment = self._new_assignment(wakeup)
+        self.rebalance = Rebalance(client, config, subscriptions, self.assignment, self.calls, self.filters, wakeup)
+        self._resets = QueueResets(
+            config, self.parts, self.consume, self.assignment, self.rebalance, start=self.start_service
+        )
         self.membership = Membership(client, config, subscriptions)
         self._consuming = trio.CancelScope()
         self._patience = trio.CancelScope()
         self._consumed = trio.Event()
-        self.driven = DrivenConsumer(
+        self.driven = DrivenPush(
             client,
             config,
             subscriptions,
             self.parts,
             self.consume,
             self.assignment,
-            QueueResets(config, self.parts, self.consume, self.assignment, self.rebalance, start=self.start_service),
+            self._resets,
             in_loop=self.in_loop,
             now=self.now,
             nursery=lambda: self._nursery,
         )
 
-    def _parts_of(
-        self, subscriptions: Subscriptions, pauses: Pauses, runners: tuple[RunnerMaker, RunnerMaker]
-    ) -> tuple[ConsumeService, PullParts, Assignment]:
-        """Make the consume service, the parts of pullers, and the assignment, for an orderly or concurrent consumer."""
+    def _consume_service(
+        self,
+        subscriptions: Subscriptions,
+        async_runner: RunnerMaker,
+        consumed: Consumed,
+        finished: Finished,
+    ) -> ConsumeService:
+        orderly = partial(ConsumeMessageOrderlyService, restart=self._restart)
+        kind = orderly if self._config.orderly else ConsumeMessageConcurrentlyService
+        return kind(
+            self._config,
+            subscriptions,
+            self._offsets,
+            self.send_back,
+            tasks=async_runner,
+            rates=self.rates,
+            consumed=consumed,
+            finished=finished,
+        )
+
+    def _pull_parts(self, subscriptions: Subscriptions, pauses: Pauses, consumed: Consumed) -> PullParts:
         config, offsets = self._config, self._offsets
-        position = StartPosition(self._client, config, offsets)
-        kind = ConsumeMessageOrderlyService if config.orderly else ConsumeMessageConcurrentlyService
-        consume = kind(
+        return PullParts(
+            self.client,
             config,
             subscriptions,
             offsets,
-            self.send_back,
-            plain=runners[0],
-            tasks=runners[1],
+            self.consume,
+            PushPolicy(config, offsets),
+            pauses,
+            consumed,
             rates=self.rates,
-            consumed=self._remembered,
+            filters=self.filters if config.post_subscription_when_pull else None,
+            moved=self._moved,
         )
-        policy = PushPolicy(config, offsets)
-        parts = PullParts(self._client, config, subscriptions, offsets, consume, policy, pauses, rates=self.rates)
-        parts.consumed = self._remembered
+
+    def _new_assignment(self, wakeup: RebalanceWakeup) -> Assignment:
+        config, parts, consume = self._config, self.parts, self.consume
+        position = StartPosition(self.client, config, self._offsets)
         if isinstance(consume, ConsumeMessageOrderlyService) and config.message_model is MessageModel.CLUSTERING:
-            return consume, parts, OrderlyAssignment(parts, position, consume, self._hooks, config=config)
-        return consume, parts, Assignment(parts, position, self._hooks)  # broadcasting needs no locks, even in order
+            return OrderlyAssignment(parts, position, consume, self._hooks, config=config, wakeup=wakeup)
+        return Assignment(parts, position, self._hooks)  # broadcasting needs no locks, even in order
+
+    def _restart(self, queue: MessageQueue) -> None:
+        """The consume service cannot go on with a queue."""
+        self.assignment.restart(queue)
+
+    def _moved(self, queue: MessageQueue, offset: int) -> None:
+        """A puller was told that a broker has reset its queue."""
+        self._resets.take(queue, offset)
 
     async def _begin(self, nursery: trio.Nursery) -> None:
         await nursery.start(self._consume)
@@ -163,14 +197,13 @@ class RunningConsumer(Background):
         Raises:
             RocketMQError: a broker cannot be reached, does not answer, or refuses.
         """
-        offsets = QueueOffsets(self._client, self._config.group)
-        ends = await offsets.of_each(offsets.end, self.assignment.queues())
+        ends = await self.queue_offsets.of_each(self.queue_offsets.end, self.assignment.queues())
         self.consume.collect()
         done = {queue: puller.process_queue for queue in ends if (puller := self.assignment.get(queue)) is not None}
         return {queue: max(0, ends[queue] - held.commit_offset) for queue, held in done.items()}
 
     def queues(self) -> dict[MessageQueue, QueueStatus]:
-        """The status of each queue that the consumer has. For any thread."""
+        """The status of each queue that the consumer has. Thread-safe."""
         now = self.now()
         since: dict[MessageQueue, float] = {}
         for call, began in self.consume.running():

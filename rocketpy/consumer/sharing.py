@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
 
+from rocketpy.client.arguments import checked_seconds
 from rocketpy.client.lifecycle import State
-from rocketpy.consumer.arguments import checked_seconds
+from rocketpy.client.opening import Opening
 from rocketpy.consumer.background import Background
-from rocketpy.consumer.opening import Opening
-from rocketpy.errors import ConfigError, RequestTimeoutError, ServiceCrashedError
+from rocketpy.consumer.current import Current
+from rocketpy.errors import RequestTimeoutError
+from rocketpy.services import open_services
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from contextlib import AsyncExitStack
     from datetime import timedelta
 
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config.sharing import SharingConfig
-    from rocketpy.consumer.rebalance import Rebalance
+    from rocketpy.consumer.rebalancing.rebalance import Rebalance
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
 
@@ -40,56 +43,29 @@ class Sharing(Opening, Generic[R]):
 
     def __init__(self, config: SharingConfig, client: MQClientInstance | None, network: Network | None) -> None:
         super().__init__(f"consumer {config.group}", config, client, network)
-        self._running: R | None = None
+        self._current: Current[R] = Current(self._lifecycle)
 
     @abstractmethod
     def _wanted_topics(self) -> Collection[str]:
         """The topics that the consumer subscribes to, or has chosen queues of."""
 
+    async def _run_background(self, stack: AsyncExitStack, background: Background) -> None:
+        """Start the background tasks, which close with the stack."""
+        nursery = await stack.enter_async_context(open_services())
+        await nursery.start(background.run)
+        stack.push_async_callback(background.close)
+
     # --- while it runs --------------------------------------------------------------------------------
 
+    @property
+    def _running(self) -> R | None:
+        return self._current.running
+
     def _failed(self) -> None:
-        self._running = None
-
-    @property
-    def _shown(self) -> R | None:
-        """What `status` and `assignment` show: nothing in the child of a fork, whose copy stands still."""
-        return None if self._lifecycle.crossed_fork else self._running
-
-    @property
-    def _crash(self) -> ServiceCrashedError | None:
-        """The bug in the background that ended the consumer, None if none did."""
-        return None if self._running is None else self._running.crash
-
-    def check_crash(self) -> None:
-        """Refuse use if a bug in the background ended the consumer. For any thread.
-
-        Raises:
-            ServiceCrashedError: it did. A new error for each caller, so that tracebacks do not pile up on one.
-        """
-        if self._crash is not None:
-            raise ServiceCrashedError(f"{self._lifecycle.what} has crashed: {self._crash}") from self._crash
-
-    def check_may_commit(self) -> None:
-        """Refuse to commit if commits wait for the caller. For any thread.
-
-        Raises:
-            ConfigError: the caller is `write` of the consumer's `offset_store`.
-        """
-        if self._running is not None and self._running.calls.is_writing:
-            raise ConfigError(
-                f"commit() in `write` of the offset store of {self._lifecycle.what} would wait for that very write: "
-                "remove the call, because changed offsets are written anyway, or call it outside of `write`"
-            )
-
-    def _check_running(self) -> R:
-        if self._running is None:
-            self._lifecycle.check_open()
-            raise AssertionError("an open consumer runs")
-        return self._running
+        self._current.failed()
 
     def _subscriptions_changed(self) -> None:
-        """The subscriptions or assigned queues have changed. For any thread."""
+        """The subscriptions or assigned queues have changed. Thread-safe."""
         running = self._running
         if running is not None:  # otherwise the start reads them
             running.rebalance.note_change()
@@ -100,7 +76,7 @@ class Sharing(Opening, Generic[R]):
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues that this consumer has now; none when it is closed, or was opened before a fork."""
-        running = self._shown
+        running = self._current.shown
         return () if running is None or self._lifecycle.state is State.CLOSED else running.assignment.queues()
 
     async def wait_assigned(self, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:
@@ -137,27 +113,7 @@ class Sharing(Opening, Generic[R]):
 
     def _check_waiting(self) -> R:
         """The running part; refuses use if the consumer has crashed, is not open, or belongs to another loop."""
-        self.check_crash()
+        self._current.check_crash()
         self._lifecycle.check_here()
         self.client.check_open()
-        return self._check_running()
-
-    # --- what the client asks of a consumer -------------------------------------------------------------
-
-    def rebalance_now(self) -> None:
-        """The members of the group have changed."""
-        if self._running is not None:
-            self._running.rebalance.soon()
-
-    def on_route_changed(self, topic: str) -> None:
-        """The route of a topic has changed."""
-        if topic in self._wanted_topics():
-            self.rebalance_now()
-
-    def client_closing(self) -> None:
-        """A shared client closes before the consumer does: stop, as nothing can be committed any more."""
-        if self._running is None:
-            return
-        if self.client.crash is not None:
-            self._running.fail(self.client.crash)
-        self._running.stop_pulling()
+        return self._current.check_running()

@@ -14,8 +14,8 @@ from rocketpy.services import side_by_side
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig, PushConsumerConfig
-    from rocketpy.consumer.filter_check import FilterCheck
-    from rocketpy.consumer.rebalance import Rebalance
+    from rocketpy.consumer.pulling.filter_check import FilterCheck
+    from rocketpy.consumer.rebalancing.rebalance import Rebalance
 
 __all__ = ["check_filters", "check_heartbeats", "check_name_servers", "wait_shared_out"]
 

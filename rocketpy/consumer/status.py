@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
-from rocketpy.consumer.lock_refusals import LockStatus
+from rocketpy.consumer.locks.lock_refusals import LockStatus
 from rocketpy.errors import MessageDecodeError, RocketMQError, ServiceCrashedError
 from rocketpy.message import MessageQueue
 from rocketpy.reprs import Short
 
 if TYPE_CHECKING:
-    from rocketpy.consumer.pull import QueuePuller
+    from rocketpy.consumer.pulling.pull import QueuePuller
 
 __all__ = ["PushConsumerStatus", "QueueStatus", "queue_status"]
 
@@ -75,7 +75,7 @@ class PushConsumerStatus(Short):
 
 
 def queue_status(puller: QueuePuller, now: float, listener_since: float | None) -> QueueStatus:
-    """Make the status of one queue, as of `now` on the clock of its consumer. For any thread."""
+    """Make the status of one queue, as of `now` on the clock of its consumer. Thread-safe."""
     queue = puller.process_queue
     held = queue.look()
     return QueueStatus(

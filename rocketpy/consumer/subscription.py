@@ -174,7 +174,7 @@ class Subscriptions:
         """Give messages of the retry topic the original topic that their properties name."""
         for message in messages:
             if message.topic == self.retry_topic:
-                message.topic = message.properties.get(PropertyName.RETRY_TOPIC) or message.topic
+                message.topic = message.wire_properties.get(PropertyName.RETRY_TOPIC) or message.topic
 
 
 def _check_listener(topic: str, listener: object) -> None:

@@ -16,8 +16,10 @@
     │   ├─ TopicNotWritableError         ├─ BrokerError (one class per well-known code)
     │   └─ BrokerUnreachableError        ├─ ServiceCrashedError
     ├─ OffsetStoreError                  ├─ QueueLockedError
-    └─ StoreError                        └─ RowError
-        └─ StoreCorruptError
+    ├─ StoreError                        ├─ RowError
+    │   └─ StoreCorruptError             ├─ AlreadyExistsError
+    ├─ BrokerNotFoundError               ├─ BrokersFailedError
+    ├─ GroupNotFoundError                └─ MessageNotFoundError
 
 Retry logic asks ``error.retriable``, never a list of types. Facts are attributes, so that nobody parses a message.
 """
@@ -26,6 +28,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rocketpy.errors.admin import (
+    AlreadyExistsError,
+    BrokerNotFoundError,
+    BrokersFailedError,
+    GroupNotFoundError,
+    MessageNotFoundError,
+)
 from rocketpy.errors.broker import (
     BrokerError,
     FilterRefusedError,
@@ -50,19 +59,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "AlreadyExistsError",
     "BrokerError",
+    "BrokerNotFoundError",
     "BrokerUnreachableError",
+    "BrokersFailedError",
     "ClientClosedError",
     "ConfigError",
     "ConnectError",
     "ConnectionLostError",
     "FilterRefusedError",
     "FlowControlError",
+    "GroupNotFoundError",
     "IllegalOperationError",
     "InvalidParameterError",
     "LocalProtocolError",
     "MessageDecodeError",
     "MessageIllegalError",
+    "MessageNotFoundError",
     "NameServerUnreachableError",
     "NoPermissionError",
     "OffsetOutOfRangeError",
@@ -307,7 +321,7 @@ class QueueLockedError(RocketMQError):
 
 
 class SendError(RocketMQError):
-    """Every try of a send failed; `attempts` has all of them, and ``__cause__`` is the last error."""
+    """Every attempt of a send failed; `attempts` has all of them, and ``__cause__`` is the last error."""
 
     retriable = True
 
@@ -317,7 +331,7 @@ class SendError(RocketMQError):
 
     @property
     def attempts(self) -> tuple[SendAttempt, ...]:
-        """The tries in order."""
+        """The attempts in order."""
         return self._attempts
 
 
@@ -377,11 +391,11 @@ def _of_keys(keys: tuple[str, ...]) -> str:
     return f" (keys {shown}{', ...' if len(keys) > _SHOWN_KEYS else ''})"
 
 
-# --- the store of the reference broker ---------------------------------------------------------------
-
-
 class OffsetStoreError(RocketMQError):
     """Offsets kept outside the brokers, in a file or an `offset_store`, cannot be read or written."""
+
+
+# --- the store of the reference broker ---------------------------------------------------------------
 
 
 class StoreError(RocketMQError):

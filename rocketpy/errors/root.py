@@ -1,4 +1,4 @@
-"""What every error of rocketpy is, how it is copied and pickled, and the tries of a send that it keeps."""
+"""What every error of rocketpy is, how it is copied and pickled, and the attempts of a send that it keeps."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class RocketMQError(Exception):
     retriable: ClassVar[bool] = False
     nothing_sent: bool = False
     _tried: tuple[str, str | None, float, tuple[str, str, int]] | None = None
-    """The try that it ended. Facts and not an attempt, which would refer to the error and make a cycle of both."""
+    """The attempt that it ended. Facts and not a `SendAttempt`, which would refer to the error and make a cycle."""
 
     @property
     def attempts(self) -> tuple[SendAttempt, ...]:
-        """The tries of the send that ended with this error, in order; empty where no broker was chosen."""
+        """The attempts of the send that ended with this error, in order; empty where no broker was chosen."""
         if self._tried is None:
             return ()
         broker_name, address, elapsed, queue = self._tried
         return (SendAttempt(broker_name, address, self, elapsed, queue),)
 
-    def note_try(
+    def note_attempt(
         self, broker_name: str, address: str | None, elapsed: float, queue: tuple[str, str, int]
     ) -> SendAttempt:
-        """Keep which try of a send it ended; for rocketpy itself."""
+        """Keep which attempt of a send it ended; for rocketpy itself."""
         self._tried = broker_name, address, elapsed, queue
         return SendAttempt(broker_name, address, self, elapsed, queue)
 
@@ -43,12 +43,12 @@ class RocketMQError(Exception):
 
 
 class SendAttempt:
-    """One try of a send: where it went, what came of it, how long it took.
+    """One attempt of a send: where it went, what came of it, how long it took.
 
     Attributes:
         broker_name: The broker that was chosen.
         address: Its address, or None when it had none.
-        error: Why the try failed.
+        error: Why the attempt failed.
         elapsed: Seconds it took.
         queue: The MessageQueue that was chosen.
     """

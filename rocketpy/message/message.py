@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rocketpy.errors import ConfigError
+from rocketpy.message.property_checks import checked_text, put_user_properties
 from rocketpy.message.property_names import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
+from rocketpy.message.property_views import UserProperties
 from rocketpy.message.values import NO_VALUE, Valued
 from rocketpy.reprs import cut
 from rocketpy.seams import wall_ms
@@ -23,7 +25,6 @@ __all__ = ["MOST_LEVELS", "Message"]
 MOST_LEVELS: Final = 64
 """Brokers have 18 delay levels unless configured otherwise (`messageDelayLevel`), and take a larger one for the highest
 that they have. What is beyond any of them is no level, but seconds."""
-_SEPARATORS = frozenset("\x01\x02")
 _LONG: Final = 2**63 - 1
 _PAST_MS: Final = 1000
 """How far in the past a moment may be: clocks differ a little, and programs take time."""
@@ -42,7 +43,7 @@ class Message(Valued):
         tags: One tag, for filtering by consumers.
         keys: Business keys, by which the message can be found; a list of str, or one key as a str. A key has no white
             space.
-        properties: Further properties; names and values are str.
+        properties: Your own properties; names and values are str.
         sharding_key: Messages with equal sharding keys go to one queue, in the order they are sent.
         delay_level: One of the broker's delay levels, 1 to 18 unless it is configured to have more (up to 64 here); 0
             is none. Brokers take a level above their highest for that one.
@@ -55,15 +56,16 @@ class Message(Valued):
         ConfigError: an argument cannot be sent.
     """
 
-    __slots__ = ("body", "flag", "properties", "topic")
+    __slots__ = ("body", "flag", "topic", "wire_properties")
 
     topic: str
     body: bytes
     """The payload; empty if there is a value, which is encoded when the message is sent."""
     flag: int
     """An application-defined number (int32)."""
-    properties: dict[str, str]
-    """All properties, including tag, keys and delay, by their names on the wire."""
+    wire_properties: dict[str, str]
+    """All properties by their names on the wire, the user's and RocketMQ's own, as they are sent. What you write here
+    is not checked. Most programs want `properties`."""
 
     def __init__(
         self,
@@ -84,17 +86,36 @@ class Message(Valued):
         self.body = body if type(body) is bytes and body and value is NO_VALUE else self._take(body, value)
         self.flag = 0
         wire: dict[str, str] = {_WAIT: "true" if wait_store_ok is True else _checked_flag(wait_store_ok)}
-        self.properties = wire
+        self.wire_properties = wire
         if properties:
-            _put_user_properties(wire, properties)
+            put_user_properties(wire, properties)
         if tags:
-            wire[PropertyName.TAGS] = _checked_text("tags", tags)
+            wire[PropertyName.TAGS] = checked_text("tags", tags)
         if keys:
             wire[PropertyName.KEYS] = _joined_keys(keys)
         if sharding_key is not None:
-            wire[PropertyName.SHARDING_KEY] = _checked_text("sharding_key", sharding_key)
+            wire[PropertyName.SHARDING_KEY] = checked_text("sharding_key", sharding_key)
         if delay_level or delay is not None or deliver_at is not None:
             _put_delay(wire, delay_level, delay, deliver_at)
+
+    @property
+    def properties(self) -> UserProperties:
+        """The properties that you have given, as a mapping like a dict, which shows and makes changes.
+
+        Names and values are checked when you set one. RocketMQ's own properties, such as tag and keys, are in
+        `system_properties`; their names are missing here, and cannot be set. Assigning a dict replaces your properties
+        and keeps RocketMQ's own.
+
+        Raises:
+            ConfigError: a name or a value cannot be sent, or the name is one of RocketMQ's own.
+        """
+        return UserProperties(self.wire_properties)
+
+    @properties.setter
+    def properties(self, properties: Mapping[str, str]) -> None:
+        wire = {name: value for name, value in self.wire_properties.items() if name in RESERVED_PROPERTIES}
+        put_user_properties(wire, properties)
+        self.wire_properties = wire  # a new dict, because a copy of the message may have the old one
 
     def _take(self, body: object, value: object) -> bytes:
         """Return the body; empty if there is a value, which is stored."""
@@ -147,22 +168,9 @@ def _checked_flag(wait_store_ok: object) -> str:
     return "true" if wait_store_ok else "false"
 
 
-def _checked_text(what: str, text: object) -> str:
-    """Text that survives the property encoding."""
-    if not isinstance(text, str):
-        raise ConfigError(f"{what} is of type {type(text).__name__}: give a str")
-    if not text or text.isspace():
-        raise ConfigError(f"{what} is empty or blank: give a text, or leave it out")
-    if not _SEPARATORS.isdisjoint(text):
-        raise ConfigError(
-            f"{what} contains the control character \\x01 or \\x02, which separates properties: remove it"
-        )
-    return text
-
-
 def _joined_keys(keys: Iterable[str]) -> str:
     if isinstance(keys, str):
-        _checked_text("keys", keys)
+        checked_text("keys", keys)
         if (parts := keys.split()) != [keys]:
             raise ConfigError(
                 f"keys is {keys!r:.100}, but RocketMQ separates keys by spaces: give a list, keys={parts!r:.100}"
@@ -170,7 +178,7 @@ def _joined_keys(keys: Iterable[str]) -> str:
         return keys
     if type(keys) is not list:
         _check_iterable(keys)
-    parts = [_checked_text("a key", key) for key in keys]
+    parts = [checked_text("a key", key) for key in keys]
     for part in parts:
         if part.split() != [part]:
             raise ConfigError(
@@ -183,20 +191,6 @@ def _joined_keys(keys: Iterable[str]) -> str:
 def _check_iterable(keys: object) -> None:
     if not isinstance(keys, Iterable) or isinstance(keys, Mapping):
         raise ConfigError(f"keys is of type {type(keys).__name__}: give a list of str")
-
-
-def _put_user_properties(wire: dict[str, str], properties: Mapping[str, str]) -> None:
-    try:
-        items = properties.items()
-    except AttributeError:
-        raise ConfigError(
-            f"the properties are of type {type(properties).__name__}: they must be a dict of str to str"
-        ) from None
-    for name, value in items:
-        if name in RESERVED_PROPERTIES:
-            raise ConfigError(f"the property name {name!r} is used by RocketMQ itself: choose another")
-        _checked_text("a property name", name)
-        wire[name] = _checked_text(f"property {name!r}", value)
 
 
 def _put_delay(

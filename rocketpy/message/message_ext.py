@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rocketpy.message.accessors import PropertyAccessors
 from rocketpy.message.message_queue import MessageQueue
 from rocketpy.message.property_names import KEY_SEPARATOR, PropertyName
+from rocketpy.message.property_views import ReceivedProperties
 from rocketpy.message.values import NO_VALUE
 from rocketpy.serialization.content_types import CONTENT_TYPE, decoded
 from rocketpy.serialization.named import serializer
@@ -31,21 +32,33 @@ class RecordHead(NamedTuple):
     """The fixed part of a stored message, in the order in which it is written."""
 
     total_size: int
+    """Bytes of the whole record, this field included; 0 for a message that was read from no record."""
     magic: int
+    """The number that says which layout the record has; 0 if there is none."""
     body_crc: int
     """CRC-32 of the body as stored, without its top bit."""
     queue_id: int
+    """Number of its queue on the broker."""
     flag: int
+    """The number that the producer set; RocketMQ gives it no meaning."""
     queue_offset: int
+    """Offset in its queue, in messages."""
     physical_offset: int
+    """Position of the record in the commit log, in bytes."""
     sys_flag: int
+    """Bits that say how the body is packed, what part it has in a transaction and whether the hosts are IPv6."""
     born_timestamp: int
+    """When the producer sent it, ms since 1970."""
     born_host: bytes
     """Address (4 or 16 bytes) and port (4 bytes)."""
     store_timestamp: int
+    """When the broker stored it, ms since 1970."""
     store_host: bytes
+    """The broker's address and port, in the form of `born_host`."""
     reconsume_times: int
+    """How many times it was sent back for another attempt."""
     prepared_transaction_offset: int
+    """Position, in bytes, of the half message that it was committed from; 0 if it came from none."""
     body_length: int
     """Bytes of the body as stored."""
 
@@ -68,7 +81,7 @@ class MessageExt(PropertyAccessors):
     _body: bytes
     _properties: dict[str, str]
     _own: OwnSerializers
-    """The serializers of the consumer, if it has any; see `client.values`."""
+    """The serializers of the consumer, if it has any; see `client.preparing.values`."""
     _value: Any
     """The decoded value, set on first access."""
 
@@ -141,7 +154,7 @@ class MessageExt(PropertyAccessors):
         found = getattr(self, "_value", NO_VALUE)
         if found is NO_VALUE:
             found = self.body
-            content_type = self.properties.get(CONTENT_TYPE)
+            content_type = self.wire_properties.get(CONTENT_TYPE)
             if content_type is not None:
                 found = decoded(found, content_type, getattr(self, "_own", ()), self)
             self._value = found
@@ -161,9 +174,20 @@ class MessageExt(PropertyAccessors):
         return serializer(by).decode(self.body)
 
     @property
-    def properties(self) -> dict[str, str]:
-        """Everything that travels beside the body, under the names of the wire."""
+    def wire_properties(self) -> dict[str, str]:
+        """All properties by their names on the wire, the user's and RocketMQ's own, as they came.
+
+        Most programs want `properties`.
+        """
         return self._properties
+
+    @property
+    def properties(self) -> ReceivedProperties:
+        """The properties that the sender has given, as a mapping that cannot be changed.
+
+        RocketMQ's own properties are in `system_properties`; their names are missing here.
+        """
+        return ReceivedProperties(self.wire_properties)
 
     # The head is indexed, not asked by name: it is a plain tuple where it comes straight from the decoder.
 
@@ -245,7 +269,7 @@ class MessageExt(PropertyAccessors):
     @property
     def message_id(self) -> str:
         """The id that the producer gave; the offset id for messages without one."""
-        return self.properties.get(PropertyName.UNIQUE_KEY) or self.offset_message_id
+        return self.wire_properties.get(PropertyName.UNIQUE_KEY) or self.offset_message_id
 
     @property
     def queue(self) -> MessageQueue:

@@ -14,8 +14,11 @@ class MessageQueue(NamedTuple):
     """
 
     topic: str
+    """The topic's name."""
     broker_name: str
+    """Name of the broker that holds the queue; a master and its slaves share one."""
     queue_id: int
+    """Number of the queue among those of its topic on this broker, from 0."""
 
     def __str__(self) -> str:
         """Short form for logs."""

@@ -131,6 +131,18 @@ RESERVED_PROPERTIES: Final = frozenset(
         PropertyName.CRC32,
         PropertyName.DLQ_ORIGIN_TOPIC,
         PropertyName.DLQ_ORIGIN_MESSAGE_ID,
+        # Those above are the names that Java's client refuses; it takes these, which only clients and brokers write.
+        PropertyName.SHARDING_KEY,
+        PropertyName.TRANSACTION_ID,
+        PropertyName.TRANSACTION_CHECK_TIMES,
+        PropertyName.INNER_NUM,
+        PropertyName.INNER_BASE,
+        PropertyName.TRANSIENT_TOPIC_CONFIG,
+        PropertyName.TRANSIENT_GROUP_CONFIG,
     }
 )
-"""Names that a user property may not have."""
+"""Names that a user's property may not have: RocketMQ's own properties.
+
+The other names above are free: programs set CHECK_IMMUNITY_TIME_IN_SECONDS, INNER_MULTI_DISPATCH and TRACE_CONTEXT to
+tell RocketMQ something, and nothing writes REDIRECT and PROPERTY_FORWARD_QUEUE_ID on a message.
+"""

@@ -61,7 +61,7 @@ def create_reply_message(
         value: Instead of a body, a value that the serializer of the producer encodes.
         tags: One tag.
         keys: Business keys.
-        properties: Further properties; names and values are str.
+        properties: Your own properties; names and values are str.
 
     Raises:
         ConfigError: The message is not a request, or the reply cannot be sent.
@@ -69,21 +69,21 @@ def create_reply_message(
     if not isinstance(request, MessageExt):
         raise ConfigError(f"expected the MessageExt that was consumed, got {request!r:.100}")
     wanted = (PropertyName.CLUSTER, PropertyName.CORRELATION_ID, PropertyName.REPLY_TO_CLIENT)
-    missing = [name for name in wanted if not request.properties.get(name)]
+    missing = [name for name in wanted if not request.wire_properties.get(name)]
     if missing:
         raise ConfigError(
             f"{request!r} is not a request, because it has no property {', '.join(missing)}: it was sent with send, "
             "not with request, or was stored by a broker older than 4.6"
         )
-    cluster, correlation_id, client_id = [request.properties[name] for name in wanted]
+    cluster, correlation_id, client_id = [request.wire_properties[name] for name in wanted]
     reply = Reply(reply_topic(cluster), body, value=value, tags=tags, keys=keys, properties=properties)
     reply.broker_name = request.broker_name
-    reply.properties[PropertyName.MESSAGE_TYPE] = REPLY
-    reply.properties[PropertyName.CORRELATION_ID] = correlation_id
-    reply.properties[PropertyName.REPLY_TO_CLIENT] = client_id
-    ttl = request.properties.get(PropertyName.TTL)
+    reply.wire_properties[PropertyName.MESSAGE_TYPE] = REPLY
+    reply.wire_properties[PropertyName.CORRELATION_ID] = correlation_id
+    reply.wire_properties[PropertyName.REPLY_TO_CLIENT] = client_id
+    ttl = request.wire_properties.get(PropertyName.TTL)
     if ttl:
-        reply.properties[PropertyName.TTL] = ttl
+        reply.wire_properties[PropertyName.TTL] = ttl
     return reply
 
 
@@ -101,16 +101,16 @@ def as_request(message: Message, *, correlation_id: str, client_id: str, ttl: in
     """
     if not isinstance(message, Message):
         raise ConfigError(f"expected a Message, got {message!r:.100}")
-    if message.properties.get(PropertyName.MESSAGE_TYPE) == REPLY:
+    if message.wire_properties.get(PropertyName.MESSAGE_TYPE) == REPLY:
         raise ConfigError("the message is a reply, which cannot be a request: send it with send")
-    if not _DELAYS.isdisjoint(message.properties):
+    if not _DELAYS.isdisjoint(message.wire_properties):
         raise ConfigError(
             "a request cannot be delayed, because its reply is waited for at once: leave out delay_level, delay and "
             "deliver_at, or send it with send"
         )
     made = Message.__new__(Message)
     made.topic, made.body, made.flag = message.topic, message.body, message.flag
-    made.properties = message.properties | {
+    made.wire_properties = message.wire_properties | {
         PropertyName.CORRELATION_ID: correlation_id,
         PropertyName.REPLY_TO_CLIENT: client_id,
         PropertyName.TTL: str(ttl),

@@ -67,7 +67,7 @@ _DELAYED = (
 
 def of_message(message: Message | MessageExt) -> Attributes:
     """The attributes of one message."""
-    properties = message.properties
+    properties = message.wire_properties
     found: Attributes = {BODY_SIZE: len(message.body), KIND: _kind(properties)}
     if message.tags:
         found[TAG] = message.tags

@@ -166,7 +166,7 @@ class Instruments:
         """The context that a message carries; an empty one if there is none, or it cannot be read."""
         context = Context()
         with unharmed("extract a context"):
-            context = (self._propagator or propagate.get_global_textmap()).extract(message.properties, context)
+            context = (self._propagator or propagate.get_global_textmap()).extract(message.wire_properties, context)
         return context
 
     def begin(

@@ -29,6 +29,7 @@ from rocketpy.otel.conventions import (
 from rocketpy.otel.instruments import Instruments, Operation, described, ending, unharmed
 from rocketpy.producer.local_half import is_async
 from rocketpy.results import LocalTransactionState, SendManyResult, SendResult, TransactionSendResult
+from rocketpy.wire.message_columns import MessageColumns
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -68,8 +69,8 @@ class Sends:
                 setattr(self._producer, name, self._around(name, original, begin))
 
         inner = getattr(self._producer, "_inner", self._producer)
-        if hasattr(inner, "checker"):
-            inner.checker = self._around_checker(inner.checker)
+        if hasattr(inner, "send_in_transaction"):
+            inner.outside.transactions.wrap_checker(self._around_checker)
 
     def _around_checker(self, checker: Callable[[MessageExt], Any]) -> Callable[[MessageExt], Any]:
         """A checker of the same kind, with a span around each call, which is a child of the send of the half
@@ -165,9 +166,10 @@ class Sends:
             return operation, self._each(messages, operation.context)
         return operation, messages
 
-    def _each(self, messages: Iterable[Message], context: Context) -> Iterator[Message]:
-        for message in messages:
-            yield self._carrying(message, context)
+    def _each(self, messages: Iterable[Message | MessageColumns], context: Context) -> Iterator[Message]:
+        for given in messages:
+            for message in given if type(given) is MessageColumns else (given,):
+                yield self._carrying(message, context)
 
     def _transaction(self, name: str, message: Any) -> tuple[Operation, Any]:
         """The span of the whole transaction, in which the half message is sent and the executor runs."""
@@ -179,8 +181,8 @@ class Sends:
         if not isinstance(message, Message):
             return message
         made = copy.copy(message)
-        made.properties = dict(message.properties)
-        self._instruments.inject(made.properties, context)
+        made.wire_properties = dict(message.wire_properties)
+        self._instruments.inject(made.wire_properties, context)
         return made
 
 

@@ -198,9 +198,8 @@ class Portal:
         self.check_not_here()
         done = threading.Lock()
         done.acquire()
-        pending.on_end = done.release
         try:
-            self.post(pending.start, self.start_soon)
+            self.post(pending.start, self.start_soon, done.release)
             acquire(done)
         except ClientClosedError:
             raise
@@ -238,7 +237,7 @@ def _nothing() -> None:
 def _abandon(pending: Pending[Any], done: threading.Lock) -> None:
     """In the trio thread: end work that nobody wants any more, and release the lock when it has ended."""
     if not pending.ended:
-        pending.abandon()
+        pending.abandon(done.release)
     elif done.locked():  # the interrupted wait has taken the lock already
         done.release()
 

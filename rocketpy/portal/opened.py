@@ -39,23 +39,25 @@ class Opened(Generic[T]):
     Args:
         home: the portal that holds it.
         manager: what is entered.
+        on_end: called in the trio thread when it was left, or has ended by itself.
 
     Attributes:
         home: the portal that holds it.
         value: what the context manager returned on entry.
         entered: whether it was entered.
         ended: set when it was left, or has ended by itself because something in it crashed.
-        on_end: called in the trio thread at that moment.
     """
 
     value: T
 
-    def __init__(self, home: Portal, manager: AbstractAsyncContextManager[T]) -> None:
+    def __init__(
+        self, home: Portal, manager: AbstractAsyncContextManager[T], on_end: Callable[[], object] | None = None
+    ) -> None:
         self.home = home
         self._manager = manager
         self.entered = False
         self.ended = threading.Event()
-        self.on_end: Callable[[], object] | None = None
+        self._on_end = on_end
         self._scope = trio.CancelScope()
         self._leave = trio.Event()
         self._left = trio.Event()
@@ -101,8 +103,8 @@ class Opened(Generic[T]):
         finally:
             self._left.set()
             self.ended.set()
-            if self.on_end is not None:
-                self.on_end()
+            if self._on_end is not None:
+                self._on_end()
 
     def close(self, error: BaseException | None = None) -> None:
         """Leave it, given the error that ended the body if any, and wait until it was left.

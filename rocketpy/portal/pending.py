@@ -1,6 +1,6 @@
 """Work in the portal for which a thread waits with a lock, or an asyncio task with a future.
 
-The work does not depend on who waits or how: it only calls `on_end`.
+The work does not depend on who waits or how: it only calls a function when it ends.
 """
 
 from __future__ import annotations
@@ -28,14 +28,12 @@ class Pending(ABC, Generic[T]):
     Attributes:
         begun: whether it was begun, or was given up before it began.
         ended: whether it has ended.
-        on_end: called in the trio thread when it ends; the waiting code sets it before the work is begun.
     """
 
-    __slots__ = ("_error", "_value", "begun", "ended", "on_end")
-
-    on_end: Callable[[], object]
+    __slots__ = ("_error", "_on_end", "_value", "begun", "ended")
 
     def __init__(self) -> None:
+        self._on_end: Callable[[], object] | None = None
         self._value: T | None = None
         self._error: BaseException | None = None
         self.begun = False
@@ -49,30 +47,39 @@ class Pending(ABC, Generic[T]):
     def cancel(self) -> None:
         """Cause it to end soon. Does nothing if it has ended."""
 
-    def start(self, start_soon: StartSoon) -> None:
-        """Begin, unless it was given up."""
+    def start(self, start_soon: StartSoon, on_end: Callable[[], object]) -> None:
+        """Begin, unless it was given up.
+
+        Args:
+            start_soon: runs it.
+            on_end: called in the trio thread when it has ended.
+        """
         if self.begun:
             return
         self.begun = True
+        self._on_end = on_end
         try:
             self.begin(start_soon)
         except ClientClosedError as error:
             self.end(None, error)
 
-    def abandon(self) -> None:
-        """Cause it to end soon, or if it has not begun, end it without beginning."""
+    def abandon(self, on_end: Callable[[], object]) -> None:
+        """Cause it to end soon, or if it has not begun, end it without beginning, and call `on_end`."""
         if self.begun:
             self.cancel()
         else:
             self.begun = True
+            self._on_end = on_end
             self.end(None, ClientClosedError("the call was given up before it began"))
 
     def end(self, value: T | None, error: BaseException | None = None) -> None:
-        """Record the outcome, and call `on_end`. Called once."""
+        """Record the outcome, and call the function for the end. Called once."""
         self._value = value
         self._error = error
         self.ended = True
-        self.on_end()
+        on_end, self._on_end = self._on_end, None  # it may refer to this: leave no cycle
+        if on_end is not None:
+            on_end()
 
     def result(self) -> T:
         """Return the value, or raise the error, for the code that waited."""

@@ -23,20 +23,20 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
-from rocketpy.client.selection import sharding_queue
-from rocketpy.client.send_tries import never_begun
+from rocketpy.client.sends.selection import sharding_queue
+from rocketpy.client.sends.send_attempts import never_begun
 from rocketpy.errors import ClientClosedError, RequestTimeoutError, RocketMQError, unsent
 from rocketpy.producer.batching import FIXED, Batch, own_error
 from rocketpy.remoting.timers import Alarm
 
 if TYPE_CHECKING:
-    from rocketpy.client.outgoing import Outgoing
-    from rocketpy.client.publish_info import TopicPublishInfo
-    from rocketpy.client.send_drivers import Done
-    from rocketpy.client.sending import SendCore
+    from rocketpy.client.preparing.outgoing import Outgoing
+    from rocketpy.client.routes.publish_info import TopicPublishInfo
+    from rocketpy.client.sends.send_drivers import Done
+    from rocketpy.client.sends.sending import SendCore
     from rocketpy.message import MessageQueue
     from rocketpy.producer.batching import Key
-    from rocketpy.producer.items import Entry, Outcome
+    from rocketpy.producer.items import LingeringMessage, Outcome
 
 __all__ = ["Accumulator", "Starter"]
 
@@ -71,7 +71,7 @@ class Accumulator:
     """The batches of one producer.
 
     Args:
-        core: What the tries of all sends share.
+        core: What the attempts of all sends share.
         starter: Sends batches.
         take_ids: Returns the given number of unique ids.
     """
@@ -86,7 +86,7 @@ class Accumulator:
         self._largest = config.batch_max_bytes
         self._most_in_frame = config.max_message_size
         self._post: Callable[[Callable[[], object]], object] = _nobody
-        self._inbox: deque[Entry] = deque()
+        self._inbox: deque[LingeringMessage] = deque()
         self._awake = False
         self._posts = count(1)
         self._posted = self._begun = 0
@@ -98,7 +98,7 @@ class Accumulator:
         self._lanes: dict[Key, deque[Batch]] = {}
         self._spread: list[Batch] = []
         """Batches under way whose messages have deadlines far apart."""
-        self._without_route: dict[str, list[Entry]] = {}
+        self._without_route: dict[str, list[LingeringMessage]] = {}
         self._is_closed = False
         self._alarm: Alarm | None = None
 
@@ -123,7 +123,7 @@ class Accumulator:
 
     # --- any thread --------------------------------------------------------------------------------------
 
-    def drop_in(self, entry: Entry) -> None:
+    def drop_in(self, entry: LingeringMessage) -> None:
         """Take a message, from any thread.
 
         Raises:
@@ -144,7 +144,7 @@ class Accumulator:
                 self._awake = False
                 raise
 
-    def _will_be_taken(self, entry: Entry) -> bool:
+    def _will_be_taken(self, entry: LingeringMessage) -> bool:
         """Whether the inbox is taken when a batch of the same key lands, before it holds more than one batch does."""
         if entry.queue is not None or entry.head.sharding_key is not None:
             return False  # its batch waits for others of its queue alone
@@ -199,7 +199,7 @@ class Accumulator:
             if self._open.get(key) is batch and key not in self._flying:
                 self._shut(batch)
 
-    def _place(self, entry: Entry) -> Batch | None:
+    def _place(self, entry: LingeringMessage) -> Batch | None:
         """Put a message into its batch. Returns None if the message must wait for a route first."""
         queue, sharding_key = entry.queue, entry.head.sharding_key
         if queue is None and sharding_key is not None:
@@ -214,7 +214,7 @@ class Accumulator:
                 return None
         return self._add(entry, queue)
 
-    def _add(self, entry: Entry, queue: MessageQueue | None) -> Batch:
+    def _add(self, entry: LingeringMessage, queue: MessageQueue | None) -> Batch:
         topic, body, _, head, outgoing, _, _, timeout, tries, deadline, waits = entry
         wait = head.wait
         key: Key = (topic, wait, timeout, tries) if queue is None else queue
@@ -244,7 +244,7 @@ class Accumulator:
             self._shut(batch)
         return batch
 
-    def _ask_for_route(self, topic: str, entry: Entry) -> None:
+    def _ask_for_route(self, topic: str, entry: LingeringMessage) -> None:
         """Fetch a route, which determines the queue of a sharding key. Later messages with sharding keys wait too."""
         before = self._without_route.get(topic)
         if before is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from rocketpy.client.outgoing import Outgoing
+from rocketpy.client.preparing.outgoing import Outgoing
 from rocketpy.errors import MessageIllegalError, RocketMQError
 from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.results import SendResult
@@ -22,7 +22,7 @@ from rocketpy.wire.properties import encode_properties
 if TYPE_CHECKING:
     from collections import deque
 
-    from rocketpy.producer.items import Entry, Outcome, Sink
+    from rocketpy.producer.items import LingeringMessage, Outcome, OutcomeSink
 
 __all__ = ["FIXED", "Batch", "Key", "own_error"]
 
@@ -34,7 +34,7 @@ FIXED: Final = _HEAD.size + _LENGTH.size + len(_ID) + 56
 """Bytes that a message takes in a frame besides its body and its properties, with the longest possible id."""
 
 Key: TypeAlias = "MessageQueue | tuple[str, str, float, int]"
-"""What the messages of a batch have in common: the queue; or topic, wait_store_ok, timeout and number of tries."""
+"""What the messages of a batch have in common: the queue; or topic, wait_store_ok, timeout and number of attempts."""
 
 
 class _Nobody:
@@ -61,7 +61,7 @@ class Batch:
         queue: Their queue; None for any.
         wait: Whether the broker answers only once they are stored safely, as the text of the property.
         timeout: Seconds for each of them.
-        tries: The largest number of tries.
+        tries: The largest number of attempts.
         due: When the batch is sent even if it is not full, on the clock of the client.
 
     Attributes:
@@ -95,7 +95,7 @@ class Batch:
         self.timeout = timeout
         self.tries = tries
         self.due = due
-        self.entries: list[Entry] = []
+        self.entries: list[LingeringMessage] = []
         self.ids: list[str] = []
         """The ids of the messages, once they have been sent."""
         self.size = 0
@@ -117,7 +117,7 @@ class Batch:
         first, last = self.entries[0].deadline, self.entries[-1].deadline
         return first if last - first <= spread else last
 
-    def expire(self, now: float) -> list[Sink]:
+    def expire(self, now: float) -> list[OutcomeSink]:
         """Returns the sinks of messages whose deadline has passed. The messages stay, and ignore their outcome."""
         late = [entry.sink for entry in self.entries if entry.deadline <= now and entry.sink is not _NOBODY]
         if late:
@@ -128,7 +128,7 @@ class Batch:
         """Whether a message to the same queue with these settings may join the batch."""
         return self.wait == wait and self.timeout == timeout and self.tries == tries
 
-    def take_alike(self, inbox: deque[Entry], most: int, largest: int, most_in_frame: int) -> int:
+    def take_alike(self, inbox: deque[LingeringMessage], most: int, largest: int, most_in_frame: int) -> int:
         """Move messages into the batch as long as they are like the last one and leave room. Returns their number.
 
         Most messages are like the one before. To look for the batch of each would take longer than this loop.
@@ -203,7 +203,7 @@ class Batch:
         """Whether no connection has got the batch yet."""
         return self.launched is not None and self.launched.renew is not None
 
-    def _alone(self, entry: Entry) -> Outgoing:
+    def _alone(self, entry: LingeringMessage) -> Outgoing:
         if entry.outgoing is not None:
             self.ids = [entry.outgoing.message_id]
             return entry.outgoing
@@ -268,14 +268,14 @@ class Batch:
 
 
 def _message(topic: str, body: bytes, flag: int, wait: str) -> Message:
-    """A message for the tries of a send, because the user may have changed their own by now."""
+    """A message for the attempts of a send, because the user may have changed their own by now."""
     made = Message.__new__(Message)
     made.topic, made.body, made.flag = topic, body, flag
-    made.properties = {PropertyName.WAIT: wait}
+    made.wire_properties = {PropertyName.WAIT: wait}
     return made
 
 
-def _properties(entries: Sequence[Entry], ids: Sequence[str]) -> list[bytes]:
+def _properties(entries: Sequence[LingeringMessage], ids: Sequence[str]) -> list[bytes]:
     """The encoded properties of each message, with its id."""
     own = [(_ID % each).encode() for each in ids]
     if any(entry.head.message_id for entry in entries):
@@ -283,7 +283,7 @@ def _properties(entries: Sequence[Entry], ids: Sequence[str]) -> list[bytes]:
     return [entry.head.properties + each for entry, each in zip(entries, own, strict=True)]
 
 
-def _joined_alike(entries: Sequence[Entry], ids: Sequence[str]) -> bytes | None:
+def _joined_alike(entries: Sequence[LingeringMessage], ids: Sequence[str]) -> bytes | None:
     """The body of the frame, if its messages differ only in bodies of one size and in new ids, as most do."""
     first = entries[0]
     head, flag, size, id_size = first.head, first.flag, len(first.body), len(ids[0])
@@ -305,7 +305,7 @@ def _joined_alike(entries: Sequence[Entry], ids: Sequence[str]) -> bytes | None:
     return b"".join(chain.from_iterable(items))
 
 
-def _joined(entries: Sequence[Entry], properties: Sequence[bytes]) -> bytes:
+def _joined(entries: Sequence[LingeringMessage], properties: Sequence[bytes]) -> bytes:
     """The body of the frame. Each part is made for all messages at once, so that the loops run in C."""
     bodies = [entry.body for entry in entries]
     body_sizes, sizes = list(map(len, bodies)), list(map(len, properties))

@@ -24,7 +24,7 @@ from rocketpy.reprs import Short
 from rocketpy.services import in_service, is_from_outside
 
 if TYPE_CHECKING:
-    from rocketpy.client.one_try import Tracer
+    from rocketpy.client.attempt import Tracer
     from rocketpy.client.roles import TransactionQuestion
     from rocketpy.config import TransactionProducerConfig
     from rocketpy.message import MessageExt
@@ -179,7 +179,7 @@ class Checks:
         question = check.question  # the latest copy of the half message
         if self._tracer is not None:
             message, address = question.message, question.address
-            properties, unique_id = message.properties, message.message_id
+            properties, unique_id = message.wire_properties, message.message_id
             self._tracer.ended(
                 message.topic, properties, unique_id, message.transaction_id, address, outcome.state, from_check=True
             )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rocketpy.client.selection import QueueSelector, select_by
+from rocketpy.client.sends.selection import QueueSelector, select_by
 from rocketpy.errors import ConfigError
 from rocketpy.message import Message, MessageQueue
 
 if TYPE_CHECKING:
-    from rocketpy.client.publish_info import TopicPublishInfo
-    from rocketpy.client.sending import Choice
+    from rocketpy.client.routes.publish_info import TopicPublishInfo
+    from rocketpy.client.sends.sending import Choice
 
 __all__ = ["Fixed", "choice_of", "fixed"]
 
@@ -39,7 +39,7 @@ def choice_of(message: Message, queue: MessageQueue | None, selector: QueueSelec
         ConfigError: this is no queue for the message, no selector, or both; or an argument for no selector.
     """
     if selector is None and arg is not None:
-        raise ConfigError("arg is given to a selector, and there is none: give selector=, such as by_hash, too")
+        raise ConfigError("arg is passed to a selector, and there is no selector: pass selector= too, such as by_hash")
     if queue is None and selector is None:
         return None
     if queue is not None and selector is not None:

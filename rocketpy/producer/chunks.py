@@ -1,14 +1,16 @@
 """What is given to `send_many`, taken a chunk at a time: as many messages as a frame may have, in number and in bytes.
 
-Never more is held than that, whatever the messages come from.
+Never more is held than that, whatever the messages come from. Among the messages there may be columns with many of them
+(`rocketpy.wire.message_columns`), which become chunks by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rocketpy.errors import ConfigError
+from rocketpy.wire.message_columns import MessageColumns
 
 if TYPE_CHECKING:
     from rocketpy.message import Message
@@ -34,7 +36,7 @@ class Bounds(Protocol):
         ...
 
 
-def chunks(messages: Iterable[Message], bounds: Bounds) -> Iterator[list[Message]]:
+def chunks(messages: Iterable[Message | MessageColumns], bounds: Bounds) -> Iterator[Sequence[Message]]:
     """The messages, chunk by chunk.
 
     Raises:
@@ -44,12 +46,17 @@ def chunks(messages: Iterable[Message], bounds: Bounds) -> Iterator[list[Message
         raise _not_iterable(messages)
     chunk: list[Message] = []
     size, count, largest = 0, bounds.count, bounds.largest
+    message: Any
     for message in messages:
         try:
             this = len(message.body)
-        except (AttributeError, TypeError):  # not a message: encoding it says so
+        except (AttributeError, TypeError):  # columns; or not a message: encoding it says so
             this = 0
         if not this:
+            if type(message) is MessageColumns:
+                yield from _with_columns(chunk, message, bounds)
+                chunk, size, largest = [], 0, bounds.largest
+                continue
             message = bounds.filled(message)
             this = _size(message)
         size += this
@@ -64,9 +71,16 @@ def chunks(messages: Iterable[Message], bounds: Bounds) -> Iterator[list[Message
         yield chunk
 
 
+def _with_columns(chunk: list[Message], columns: MessageColumns, bounds: Bounds) -> Iterator[Sequence[Message]]:
+    """The messages before columns, then the columns."""
+    if chunk:
+        yield chunk
+    yield from columns.parts(bounds.count, bounds.largest)
+
+
 async def chunks_async(
     messages: Iterable[Message] | AsyncIterable[Message], bounds: Bounds
-) -> AsyncGenerator[list[Message], None]:
+) -> AsyncGenerator[Sequence[Message], None]:
     """The same, of what may have to be awaited.
 
     Raises:

@@ -13,8 +13,9 @@ from typing import Any, Final, TypeAlias, TypeGuard
 
 import attrs
 
-from rocketpy.client.outgoing import Outgoing
+from rocketpy.client.preparing.outgoing import Outgoing
 from rocketpy.message import Message, MessageQueue, PropertyName
+from rocketpy.wire.message_columns import MessageColumns
 from rocketpy.wire.names import is_retry_topic
 
 __all__ = ["FrameBuilder", "MessageFrame", "is_sound"]
@@ -101,15 +102,19 @@ class FrameBuilder:
 
     def whole(self, messages: Sequence[Message], first: int) -> MessageFrame | None:
         """Return all messages as one frame if they are alike, fit, and have no special properties; otherwise None."""
+        if type(messages) is MessageColumns:
+            if messages.size > self.size or is_retry_topic(messages.topic):
+                return None
+            return MessageFrame(messages, range(first, first + len(messages)), None, messages.size)
         head = messages[0]
         if not is_sound(head) or is_retry_topic(head.topic):
             return None
-        topic, wait = head.topic, head.properties.get(_WAIT)
+        topic, wait = head.topic, head.wire_properties.get(_WAIT)
         size, ordinary = 0, _SPECIAL.isdisjoint
         for message in messages:
             if type(message) is not Message or message.topic != topic or type(message.body) is not bytes:
                 return None
-            properties = message.properties
+            properties = message.wire_properties
             if type(properties) is not dict or properties.get(_WAIT) != wait or not ordinary(properties):
                 return None
             size += len(message.body)
@@ -125,11 +130,11 @@ class FrameBuilder:
             position: its position among what the user gave.
             queue: that of its sharding key. A message with a key but without a queue is sent alone.
         """
-        if queue is None and (not is_sound(message) or _SHARDING_KEY in message.properties):
+        if queue is None and (not is_sound(message) or _SHARDING_KEY in message.wire_properties):
             return self._alone(message, position, queue)
-        if not _ALONE.isdisjoint(message.properties):
+        if not _ALONE.isdisjoint(message.wire_properties):
             return self._alone(message, position, queue)
-        wait, body = message.properties.get(_WAIT), message.body
+        wait, body = message.wire_properties.get(_WAIT), message.body
         size = len(body) if type(body) is bytes else 0
         key = queue or (message.topic, wait)
         found = self._open.get(key)
@@ -181,7 +186,7 @@ def is_sound(message: object) -> TypeGuard[Message]:
     if not isinstance(message, Message):
         return False
     topic: object = message.topic
-    properties: object = message.properties
+    properties: object = message.wire_properties
     return isinstance(topic, str) and isinstance(properties, dict) and isinstance(properties.get(_WAIT), str | None)
 
 

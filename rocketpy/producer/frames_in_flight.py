@@ -268,5 +268,5 @@ def _failure(frame: MessageFrame, cause: BaseException, sent: int) -> SendManyEr
 
 def _keys(message: object) -> tuple[str, ...]:
     """Return the keys of a message. An attribute of a wrong type means no keys, rather than another error."""
-    text: object = message.properties.get(PropertyName.KEYS) if is_sound(message) else None
+    text: object = message.wire_properties.get(PropertyName.KEYS) if is_sound(message) else None
     return split_keys(text) if isinstance(text, str) else ()

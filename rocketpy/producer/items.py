@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from rocketpy.client.sound import check_flag, check_types
+from rocketpy.client.preparing.sound import check_flag, check_types
 from rocketpy.errors import ConfigError, LocalProtocolError
 from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.results import SendResult
@@ -17,10 +17,10 @@ from rocketpy.wire.names import is_retry_topic
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, encode_properties
 
 if TYPE_CHECKING:
-    from rocketpy.client.outgoing import Outgoing, Preparer
+    from rocketpy.client.preparing.outgoing import Outgoing, Preparer
     from rocketpy.config import ProducerConfig
 
-__all__ = ["Entry", "Head", "Items", "Outcome", "Sink"]
+__all__ = ["Head", "Items", "LingeringMessage", "Outcome", "OutcomeSink"]
 
 _MAX_KNOWN_TOPICS: Final = 10_000
 _new = tuple.__new__  # the class's own takes twice as long
@@ -42,7 +42,7 @@ _ALONE: Final = frozenset(
 Outcome: TypeAlias = SendResult | BaseException
 
 
-class Sink(Protocol):
+class OutcomeSink(Protocol):
     """Gets the outcome of one message.
 
     Attributes:
@@ -69,9 +69,10 @@ class Head(NamedTuple):
     wait: str
     """Whether the broker answers only once the message is stored safely, as the text of the property."""
     sharding_key: str | None
+    """Messages with the same key go to the same queue, in order; None if the message has none."""
 
 
-class Entry(NamedTuple):
+class LingeringMessage(NamedTuple):
     """One message that lingers."""
 
     topic: str
@@ -84,7 +85,7 @@ class Entry(NamedTuple):
     """What it has besides its body."""
     outgoing: Outgoing | None
     """The message ready to be sent alone, if it is large enough to be compressed."""
-    sink: Sink
+    sink: OutcomeSink
     """Takes the result, or the error."""
     queue: MessageQueue | None
     """The chosen queue; None for any queue, or that of its sharding key."""
@@ -99,7 +100,7 @@ class Entry(NamedTuple):
 
 
 class Items:
-    """Makes entries of messages, for one producer. Safe from any thread: its state is replaced as a whole.
+    """Makes entries of messages, for one producer. Thread-safe: its state is replaced as a whole.
 
     Args:
         config: The settings.
@@ -111,7 +112,7 @@ class Items:
         self._small = min(config.compress_body_over, config.max_message_size)
         self._topics: set[str] = set()
         """Checked topics whose messages may linger."""
-        self._known: tuple[dict[str, str], Head | None] = {}, self._head({})
+        self._last_head: tuple[dict[str, str], Head | None] = {}, self._head({})
 
     def head(self, message: Message) -> Head | None:
         """Check a message that has a body; returns None if it must not linger.
@@ -131,11 +132,11 @@ class Items:
                 check_flag(message.flag)
             if not 0 < len(message.body) < self._small:
                 self._preparer.checked(message)
-            properties, head = self._known
-            if message.properties != properties:
-                properties = message.properties.copy()
+            properties, head = self._last_head
+            if message.wire_properties != properties:
+                properties = message.wire_properties.copy()
                 head = self._head(properties)
-                self._known = properties, head
+                self._last_head = properties, head
             return head
         except (AttributeError, TypeError):
             check_types(message)
@@ -164,14 +165,14 @@ class Items:
         self,
         message: Message,
         head: Head,
-        sink: Sink,
+        sink: OutcomeSink,
         queue: MessageQueue | None,
         timeout: float,
         tries: int,
         deadline: float,
         *,
         waits: bool,
-    ) -> Entry:
+    ) -> LingeringMessage:
         """Make the entry of a message that lingers.
 
         Args:
@@ -180,11 +181,11 @@ class Items:
             sink: Gets the outcome.
             queue: The chosen queue; None for any queue, or that of its sharding key.
             timeout: Seconds for the message.
-            tries: The largest number of tries.
+            tries: The largest number of attempts.
             deadline: The deadline, on the clock of the client.
             waits: Whether the sender waits for the answer.
         """
         body = message.body
         outgoing = None if len(body) < self._small else self._preparer.one(message)
         values = (message.topic, body, message.flag, head, outgoing, sink, queue, timeout, tries, deadline, waits)
-        return _new(Entry, values)
+        return _new(LingeringMessage, values)

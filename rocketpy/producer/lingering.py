@@ -11,7 +11,7 @@ from rocketpy.errors import TooManyRequestsError
 from rocketpy.producer.choosing import Fixed
 
 if TYPE_CHECKING:
-    from rocketpy.client.sending import Choice
+    from rocketpy.client.sends.sending import Choice
     from rocketpy.message import Message
     from rocketpy.producer.accumulator import Accumulator
     from rocketpy.producer.items import Head, Outcome

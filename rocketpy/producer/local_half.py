@@ -24,17 +24,17 @@ from rocketpy.results import LocalTransactionState
 from rocketpy.services import run_blocking, runs_blocking_in_place
 
 if TYPE_CHECKING:
+    from rocketpy.client.user_loop import AsyncCaller
     from rocketpy.message import Message, MessageExt
 
 __all__ = [
     "EXECUTOR",
     "NOT_OK",
-    "AsyncCaller",
     "Checker",
     "CheckerCalls",
     "Executor",
+    "LocalFunctions",
     "Outcome",
-    "call_in_this_loop",
     "checked_function",
     "in_thread",
     "is_async",
@@ -52,10 +52,8 @@ Executor: TypeAlias = "Callable[[Message, Any], State | Awaitable[State]]"
 Checker: TypeAlias = "Callable[[MessageExt], State | Awaitable[State]]"
 """Returns how a local transaction has ended, given its message."""
 
-AsyncCaller: TypeAlias = Callable[[Callable[..., Any], tuple[Any, ...]], Awaitable[Any]]
-"""Calls an async function of the user's in the loop for such code, given the function and its arguments."""
 _STATES = "return LocalTransactionState.COMMIT, ROLLBACK or UNKNOWN, or 'commit', 'rollback' or 'unknown'"
-_ARGUMENTS: Final = {"group", "executor", "config", "client", "network", "async_caller"}
+_ARGUMENTS: Final = {"group", "executor", "config", "client", "network", "_surface"}
 """Of a transaction producer, besides its settings and the checker."""
 EXECUTOR = "executor"
 """The name of an executor in errors and logs."""
@@ -117,6 +115,31 @@ def checked_function(what: str, function: Any, arguments: int) -> Any:
     return function
 
 
+class LocalFunctions:
+    """The user's functions of a transaction producer.
+
+    Args:
+        checker: answers checks of brokers.
+        executor: runs the local transactions of sends that have no executor of their own; None if all have one.
+    """
+
+    __slots__ = ("checker", "executor")
+
+    def __init__(self, checker: Checker, executor: Executor | None) -> None:
+        self.checker = checker
+        self.executor = executor
+
+    def check(self) -> None:
+        """Refuse functions that cannot be called.
+
+        Raises:
+            ConfigError: one of them cannot be.
+        """
+        checked_function("checker", self.checker, 1)
+        if self.executor is not None:
+            checked_function(EXECUTOR, self.executor, 2)
+
+
 def names_first(init: Callable[P, None]) -> Callable[P, None]:
     """Decorate the constructor of a transaction producer, so that it refuses unknown settings, such as a
     `transactionListener`, with advice on each, before Python misses the checker that stands for one.
@@ -173,11 +196,6 @@ def raised(what: str, error: BaseException) -> Outcome:
 
 def _mistaken(problem: str, advice: str) -> Outcome:
     return Outcome(LocalTransactionState.UNKNOWN, ConfigError(f"{problem}: {advice}"), problem)
-
-
-async def call_in_this_loop(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call an async function in the current loop."""
-    return await function(*arguments)
 
 
 async def run_here(function: Callable[..., Any], *arguments: Any) -> object:

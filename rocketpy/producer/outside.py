@@ -1,7 +1,8 @@
-"""Sends from outside of a producer's loop: from threads, and from loops of asyncio.
+"""What the other surfaces need of a producer besides what users call; their code runs outside of its loop.
 
-They make the first try of a send by themselves, with the core that all tries share, and leave retries to the loop. Any
-thread may check and encode messages here; the other methods are for the loop.
+Most of it is for sends from threads, and from loops of asyncio. They make the first attempt of a send by themselves,
+with the core that all attempts share, and leave retries to the loop. Any thread may check and encode messages here; the
+other methods are for the loop.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rocketpy.client import send_drivers
 from rocketpy.client.lifecycle import State
-from rocketpy.client.send_oneway import send_oneway
+from rocketpy.client.sends import send_drivers
+from rocketpy.client.sends.send_oneway import send_oneway
 from rocketpy.message import PropertyName
 from rocketpy.producer.accumulator import Accumulator
 from rocketpy.producer.choosing import fixed
 from rocketpy.producer.items import Items
+from rocketpy.producer.routes import ensure_route
+from rocketpy.producer.terms import Terms
 from rocketpy.producer.timeouts import checked_timeout
 
 if TYPE_CHECKING:
@@ -24,90 +27,68 @@ if TYPE_CHECKING:
 
     import trio
 
-    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.client.attempt import WritingConnection
     from rocketpy.client.lifecycle import Lifecycle
-    from rocketpy.client.outgoing import Outgoing, Preparer
-    from rocketpy.client.publish_info import TopicPublishInfo
-    from rocketpy.client.sending import Choice, SendCore, Try
+    from rocketpy.client.preparing.outgoing import Outgoing, Preparer
+    from rocketpy.client.routes.publish_info import TopicPublishInfo
+    from rocketpy.client.sends.sending import Attempt, Choice, SendCore
     from rocketpy.errors import RocketMQError
     from rocketpy.message import Message, MessageQueue
+    from rocketpy.producer.figures import Figures
     from rocketpy.producer.items import Head
+    from rocketpy.producer.requesting import Requester
+    from rocketpy.producer.send_count import SendCount
+    from rocketpy.producer.transacting import Transactions
     from rocketpy.results import SendResult
 
-__all__ = ["Outside", "Terms"]
+__all__ = ["Outside"]
 
 _SHARDING_KEY = PropertyName.SHARDING_KEY
 
 
-class Terms:
-    """The terms of a send.
-
-    Args:
-        choice: chooses the queue; None if the producer does.
-        tries: the largest number of tries.
-        deadline: the deadline on the clock of the client.
-        timeout: the timeout in seconds from which the deadline was computed.
-        key: topic and sharding key, if the sharding key chooses the queue.
-    """
-
-    __slots__ = ("choice", "deadline", "key", "timeout", "tries")
-
-    def __init__(
-        self, choice: Choice | None, tries: int, deadline: float, timeout: float, key: tuple[str, str] | None
-    ) -> None:
-        self.choice = choice
-        self.tries = tries
-        self.deadline = deadline
-        self.timeout = timeout
-        self.key = key
-
-
 class Outside:
-    """Sends of one producer that come from outside of its loop.
+    """One producer, as code outside of its loop uses it: its sends, and its other parts.
 
     Args:
-        client: the client of the producer.
-        core: the core that all tries share.
+        core: the core that all attempts share.
         preparer: checks and encodes messages.
         lifecycle: the lifecycle of the producer.
-        begun: called in the loop when a send begins there.
-        ended: called in the loop when such a send ends.
+        sends: counts the sends that are under way.
+        requests: makes requests.
+        figures: makes the statistics.
+        transactions: makes transactions; None if the producer does not.
 
     Attributes:
         client: the client of the producer.
-        core: the core that all tries share.
+        core: the core that all attempts share.
         items: makes entries of messages that linger.
         accumulator: forms batches of them; None if messages do not linger.
-        under_way: sends in the loop that have not ended; for the loop.
+        sends: counts the sends that are under way.
+        requests: makes requests.
+        figures: makes the statistics.
     """
 
     def __init__(
         self,
-        client: MQClientInstance,
         core: SendCore,
         preparer: Preparer,
         lifecycle: Lifecycle,
-        begun: Callable[[], None],
-        ended: Callable[[], None],
+        sends: SendCount,
+        requests: Requester,
+        figures: Figures,
+        transactions: Transactions | None = None,
     ) -> None:
-        self.client = client
+        self.client = core.client
         self.core = core
         self._preparer = preparer
         self._lifecycle = lifecycle
-        self.under_way = 0
-        self._told_begun = begun
-        self._told_ended = ended
+        self.sends = sends
+        self.requests = requests
+        self.figures = figures
+        self._transactions = transactions
         self._nursery: trio.Nursery | None = None
         self.items = Items(core.config, preparer)
         self.accumulator = None if core.config.linger is None else Accumulator(core, self, preparer.take_ids)
-
-    def _begun(self) -> None:
-        self.under_way += 1
-        self._told_begun()
-
-    def _ended(self) -> None:
-        self.under_way -= 1
-        self._told_ended()
 
     def open(self, nursery: trio.Nursery) -> None:
         """Set the nursery in which retries run."""
@@ -118,6 +99,18 @@ class Outside:
     def stop_accepting(self) -> None:
         """The producer closes: it takes no new messages."""
         self._lifecycle.closing()
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the caller is a function of the user's for which closing waits. Thread-safe."""
+        return self.figures.in_report or (self._transactions is not None and self._transactions.in_checker)
+
+    @property
+    def transactions(self) -> Transactions:
+        """What makes the transactions of a transaction producer."""
+        if self._transactions is None:
+            raise AssertionError("only a transaction producer makes transactions")
+        return self._transactions
 
     # --- any thread ------------------------------------------------------------------------------------
 
@@ -170,13 +163,13 @@ class Outside:
     def prepare_frame(self, messages: Sequence[Message]) -> Outgoing:
         """Encode messages that can be in one frame of `send_many`, for `start_send`. Raises as `prepare`."""
         preparer = self._preparer
-        return preparer.one(messages[0]) if len(messages) == 1 else preparer.batch(messages, alike=True)
+        return preparer.one(messages[0]) if len(messages) == 1 else preparer.batch(messages, checked=True)
 
     def terms(self, outgoing: Outgoing, choice: Choice | None, seconds: float, retries: int) -> Terms:
         """Return the terms of a send that begins now."""
         key = None
         if choice is None:
-            properties = outgoing.message.properties
+            properties = outgoing.message.wire_properties
             if _SHARDING_KEY in properties:
                 key = outgoing.message.topic, properties[_SHARDING_KEY]
         return Terms(choice, 1 + retries, self.core.clock() + seconds, seconds, key)
@@ -189,13 +182,7 @@ class Outside:
         Raises:
             RouteNotFoundError: no broker takes messages of it; the subclass says why.
         """
-        config = self.core.config
-        return await self.client.routes.ensure(
-            topic,
-            timeout=timeout,
-            default_topic=config.create_topic_key,
-            default_queue_nums=config.default_topic_queue_nums,
-        )
+        return await ensure_route(self.core, topic, timeout=timeout)
 
     def start(self, outgoing: Outgoing, terms: Terms, done: send_drivers.Done) -> send_drivers.Cancel:
         """Start a send that already holds the turn of its sharding key; `done` gets the outcome.
@@ -204,7 +191,7 @@ class Outside:
             ClientClosedError: the producer was closed before the message was handed over.
         """
         nursery = self._open_nursery()
-        self._begun()
+        self.sends.begin_outside()
         try:
             return send_drivers.start_send(
                 self.core,
@@ -214,22 +201,22 @@ class Outside:
                 choice=terms.choice,
                 tries=terms.tries,
                 timeout=max(0.001, terms.deadline - self.core.clock()),
-                has_turn=True,
+                has_key=True,
             )
         except BaseException:  # of a hook: a send that has not begun must not count, or closing waits for ever
-            self._ended()
+            self.sends.end_outside()
             raise
 
     def resume(
-        self, attempt: Try[Any], error: RocketMQError, terms: Terms, done: send_drivers.Done
+        self, attempt: Attempt[Any], error: RocketMQError, terms: Terms, done: send_drivers.Done
     ) -> send_drivers.Cancel:
-        """Continue a send whose first try was made outside and has failed.
+        """Continue a send whose first attempt was made outside and has failed.
 
         Raises:
             ClientClosedError: the producer was closed before the message was handed over.
         """
         nursery = self._open_nursery()
-        self._begun()
+        self.sends.begin_outside()
         return send_drivers.resume_send(
             self.core,
             attempt,
@@ -271,7 +258,7 @@ class Outside:
             done: called once.
             choice: chooses the queue, None for us.
             retries: how many there may be, `retry_times_when_send_async_failed` when None.
-            timeout: seconds for all tries, `send_timeout` when None.
+            timeout: seconds for all attempts, `send_timeout` when None.
             in_order: whether nothing else is sent to the queue of this frame before `done` is called.
 
         Returns:
@@ -283,7 +270,7 @@ class Outside:
         self._lifecycle.check_open()
         config, nursery = self.core.config, self._home
         retries = config.retry_times_when_send_async_failed if retries is None else retries
-        self._told_begun()
+        self.sends.begin()
         try:
             return send_drivers.start_send(
                 self.core,
@@ -296,11 +283,11 @@ class Outside:
                 in_order=in_order,
             )
         except BaseException:  # a selector's, or Ctrl-C: what was not begun is not under way, or closing waits for ever
-            self._told_ended()
+            self.sends.end()
             raise
 
     def _ended_here(self, done: send_drivers.Done, outcome: SendResult | BaseException) -> None:
-        self._told_ended()
+        self.sends.end()
         done(outcome)
 
     # --- batches of messages that linger ----------------------------------------------------------------
@@ -326,11 +313,11 @@ class Outside:
 
     def note_begun(self) -> None:
         """Count a batch as under way."""
-        self._begun()
+        self.sends.begin_outside()
 
     def note_ended(self) -> None:
         """Count a batch as ended."""
-        self._ended()
+        self.sends.end_outside()
 
     @property
     def _home(self) -> trio.Nursery:
@@ -338,10 +325,36 @@ class Outside:
             raise AssertionError("a producer that was open has a nursery")
         return self._nursery
 
+    def send_oneway_now(
+        self, outgoing: Outgoing, terms: Terms, nowait: Callable[[str], WritingConnection | None]
+    ) -> bool:
+        """Send once over a data connection, and ask for no answer. Returns False if there is none to use.
+
+        Args:
+            outgoing: what to send.
+            terms: its terms.
+            nowait: gives the data connection to an address, where there is one.
+
+        Raises:
+            RocketMQError: it could not be written.
+        """
+        core = self.core
+        info = core.client.routes.publish_info(outgoing.topic)
+        if info is None or terms.key is not None or outgoing.timed:
+            return False
+        queue = core.choose(outgoing, info, terms.choice, oneway=True)
+        broker_name, address = core.target(queue)
+        connection = nowait(address)
+        if connection is None:
+            outgoing.chosen = queue if outgoing.is_plain else None
+            return False
+        core.write_oneway(outgoing, queue, broker_name, connection)
+        return True
+
     async def send_oneway(self, outgoing: Outgoing, terms: Terms) -> None:
-        """Send once and ask for no answer."""
+        """Send once and ask for no answer, in the trio thread."""
         await send_oneway(self.core, outgoing, choice=terms.choice, tries=terms.tries, timeout=terms.timeout)
 
     def _done(self, done: send_drivers.Done, outcome: SendResult | BaseException) -> None:
-        self._ended()
+        self.sends.end_outside()
         done(outcome)

@@ -1,7 +1,7 @@
 """Sends in the portal that somebody outside waits for: what the blocking and the asyncio producer have in common.
 
-The first try of a send is made outside as a rule, over a data connection. What comes here has no such connection, or
-goes on after such a try.
+The first attempt of a send is made outside as a rule, over a data connection. What comes here has no such connection,
+or goes on after such an attempt.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from rocketpy.results import SendResult
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rocketpy.client.outgoing import Outgoing
-    from rocketpy.client.sending import Try
+    from rocketpy.client.preparing.outgoing import Outgoing
+    from rocketpy.client.sends.sending import Attempt
     from rocketpy.errors import RocketMQError
-    from rocketpy.producer.outside import Outside, Terms
+    from rocketpy.producer.outside import Outside
+    from rocketpy.producer.terms import Terms
 
 __all__ = ["PendingResume", "PendingSend"]
 
 
 class _Pending(Pending[SendResult]):
-    """One send. It has no task in the portal, unless a try of it fails."""
+    """One send. It has no task in the portal, unless an attempt of it fails."""
 
     __slots__ = ("_give_up", "_outside", "_terms")
 
@@ -61,7 +62,7 @@ class _Pending(Pending[SendResult]):
 
 
 class PendingSend(_Pending):
-    """A send from its first try on. Its caller has the turn of its sharding key.
+    """A send from its first attempt on. Its caller has the turn of its sharding key.
 
     Args:
         outside: sends it.
@@ -80,18 +81,18 @@ class PendingSend(_Pending):
 
 
 class PendingResume(_Pending):
-    """The rest of a send whose first try has failed.
+    """The rest of a send whose first attempt has failed.
 
     Args:
         outside: sends it.
-        attempt: the try.
+        attempt: the failed one.
         error: what it came to.
         terms: of the send.
     """
 
     __slots__ = ("_attempt", "_cause")
 
-    def __init__(self, outside: Outside, attempt: Try[Any], error: RocketMQError, terms: Terms) -> None:
+    def __init__(self, outside: Outside, attempt: Attempt[Any], error: RocketMQError, terms: Terms) -> None:
         super().__init__(outside, terms)
         self._attempt = attempt
         self._cause: RocketMQError | None = error

@@ -7,39 +7,42 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack
 
-import trio
-
-from rocketpy.client import send_drivers
+from rocketpy.admin.sharing import HasAdmin
 from rocketpy.client.client_id import new_unique_ids
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import Lifecycle
-from rocketpy.client.outgoing import Preparer
+from rocketpy.client.preparing.outgoing import Preparer
 from rocketpy.client.runnable import Runnable
 from rocketpy.client.send_hooks import SendHooks
-from rocketpy.client.send_oneway import send_oneway
-from rocketpy.client.sending import SendCore
-from rocketpy.client.sharing import check_shared
+from rocketpy.client.sends import send_drivers
+from rocketpy.client.sends.send_oneway import send_oneway
+from rocketpy.client.sends.sending import SendCore
+from rocketpy.client.shared_client import check_shared
 from rocketpy.config import ProducerConfig
 from rocketpy.logs import get_logger
 from rocketpy.producer.choosing import choice_of
-from rocketpy.producer.closing import PATIENCE, say_waiting
+from rocketpy.producer.figures import Figures
 from rocketpy.producer.lingering import TaskSends
 from rocketpy.producer.outside import Outside
-from rocketpy.producer.recalling import Recalling
-from rocketpy.producer.requesting import Requesting
+from rocketpy.producer.requesting import Requester
+from rocketpy.producer.roles import SendingRole
+from rocketpy.producer.running import Running
+from rocketpy.producer.send_count import SendCount
 from rocketpy.producer.send_many import BATCH_SIZE, OnFailure, SendMany, call_now, send_all
-from rocketpy.producer.splitting import Splitting
-from rocketpy.producer.statistics import Observed
-from rocketpy.services import open_services
+from rocketpy.producer.surface import ON_TRIO, ProducerSurface
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rocketpy.client.selection import QueueSelector
+    import trio
+
+    from rocketpy.client.roles import ProducerRole
+    from rocketpy.client.sends.selection import QueueSelector
     from rocketpy.config.typed import ProducerSettings
-    from rocketpy.message import Message, MessageQueue
-    from rocketpy.producer.local_half import AsyncCaller
+    from rocketpy.message import Message, MessageExt, MessageQueue
+    from rocketpy.producer.statistics import ProducerStatistics
+    from rocketpy.producer.transacting import Transactions
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
 
@@ -48,7 +51,7 @@ __all__ = ["Producer"]
 logger = get_logger(__name__)
 
 
-class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
+class Producer(HasAdmin, Runnable):
     """Sends messages: ``async with rocketpy.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Any task of its trio loop may use it. Closing waits for the sends that are under way.
@@ -58,7 +61,6 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         config: the settings; `group` and `fields` override them.
         client: a client to share; without it, the producer makes one of its own.
         network: makes the connections of a client of its own.
-        async_caller: calls async functions of the user's; for other surfaces.
         fields: settings by name, as in `ProducerConfig`.
 
     Raises:
@@ -74,26 +76,25 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        async_caller: AsyncCaller | None = None,
+        _surface: ProducerSurface = ON_TRIO,
         **fields: Unpack[ProducerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
-        self._made_with["async_caller"] = self._async_caller = async_caller
+        self._made_with["_surface"] = _surface
         check_shared(client, network)
         base = config if config is not None or client is None else client.config
         self.config = self._settings.of(base, group=group, **fields)
         self._owns_client = client is None
         self._network = network
-        self.client = self._new_client() if client is None else client
+        self._surface = _surface
+        client = self._new_client() if client is None else client
         self._lifecycle = Lifecycle(f"producer {self.config.group}")
-        self._core = SendCore(self.client, self.config)
-        self._unique_ids = new_unique_ids(self.client.network.local_ip())
+        self._unique_ids = new_unique_ids(client.network.local_ip())
         self._preparer = Preparer(self.config, self._unique_ids)
-        self._under_way = 0
-        self._idle = trio.Event()
+        self._sends = SendCount(self._lifecycle)
         self._stack: AsyncExitStack | None = None
         self._nursery: trio.Nursery | None = None
-        self.outside = self._for_outside()
+        self._put_together(client)
 
     def _new_client(self) -> MQClientInstance:
         made = MQClientInstance(self.config, network=self._network)
@@ -101,10 +102,21 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
             made.has_hooks_of_users = True  # hooks run in its loop too, and must not delay other clients
         return made
 
-    def _for_outside(self) -> Outside:
-        made = Outside(self.client, self._core, self._preparer, self._lifecycle, self._one_more, self._one_less)
+    def _put_together(self, client: MQClientInstance) -> None:
+        """Make the parts that belong to a client: when the producer is made, and after a start that failed."""
+        self.client = client
+        core = self._core = SendCore(client, self.config)
+        preparer, lifecycle, sends = self._preparer, self._lifecycle, self._sends
+        requests = Requester(core, preparer, lifecycle, sends)
+        figures = Figures(core, sends, self._surface)
+        transactions = self._transactions = self._new_transactions(core)
+        made = Outside(core, preparer, lifecycle, sends, requests, figures, transactions)
+        self.outside = made  # for the other surfaces
         self._lingering = None if made.accumulator is None else TaskSends(made, made.accumulator)
-        return made
+
+    def _new_transactions(self, core: SendCore) -> Transactions | None:
+        """The part that makes transactions; None for a producer that does not."""
+        return None
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -118,6 +130,10 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         """
         self._make_again(crossed_fork=self._lifecycle.crossed_fork)
         return self
+
+    def statistics(self) -> ProducerStatistics:
+        """Return the statistics of the sends. From any thread, and in every state: zeros before it is started."""
+        return self.outside.figures.statistics()
 
     # --- life -----------------------------------------------------------------------------------------
 
@@ -140,33 +156,21 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
             async with AsyncExitStack() as stack:
                 if self._owns_client:
                     await stack.enter_async_context(self.client)
-                self._core.open()
-                if self.config.enable_msg_trace:
-                    from rocketpy.trace.sends import traced_sends  # few producers are traced
-
-                    self._core.trace_with(await stack.enter_async_context(traced_sends(self.client, self.config)))
-                self._nursery = await stack.enter_async_context(open_services())
-                self.outside.open(self._nursery)
-                if self.config.send_latency_enable and self.config.start_detector_enable:
-                    from rocketpy.client.detector import Detector  # few producers have one
-
-                    self._nursery.start_soon(Detector(self.client, self._core.fault, self.config).run)
-                self.client.register_producer(self.config.group, self)
-                stack.push_async_callback(self._unregister)
-                stack.push_async_exit(self._finish_sends)
-                if self.config.on_statistics is not None:
-                    stack.push_async_callback(self._begin_reports(self._nursery))
+                running = Running(self.outside)
+                self._nursery = await running.open(stack)
+                running.register(self._new_role(), stack, self._nursery)
                 self._stack = stack.pop_all()
         except BaseException:  # cancellation too: what did not start may be started again
             if self._owns_client:
-                # The old client was closed on the way out, for good.
-                self.client = self._new_client()
-                self._core = SendCore(self.client, self.config)
-                self.outside = self._for_outside()
+                self._put_together(self._new_client())  # the old client was closed on the way out, for good
             self._lifecycle.failed()
             raise
         self._lifecycle.opened()
         return self
+
+    def _new_role(self) -> ProducerRole:
+        """What the client sees of the producer, as it opens."""
+        return SendingRole(self._core, self._lifecycle)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -182,38 +186,6 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         finally:
             self._lifecycle.closed()
 
-    async def _finish_sends(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """The first step of closing. It is on the stack, so that the other steps follow if this one is cancelled."""
-        accumulator = self.outside.accumulator
-        try:
-            if accumulator is not None:
-                accumulator.close()
-            if error is None and self._under_way:
-                with trio.move_on_after(PATIENCE) as quiet:
-                    await self._idle.wait()
-                if quiet.cancelled_caught:
-                    say_waiting(self.config.group, self._under_way, None)
-                    await self._idle.wait()
-        finally:
-            if accumulator is not None:
-                accumulator.abandon()
-            self._core.close()
-            self.client.requests.end(self)
-
-    async def _unregister(self) -> None:
-        with trio.move_on_after(self.config.close_timeout, shield=True):
-            await self.client.unregister_producer(self.config.group)
-
-    def on_route_changed(self, topic: str) -> None:
-        """Called by the client."""
-        self._core.forget_gone_brokers()
-
-    def client_closing(self) -> None:
-        """Called by a shared client that closes before the producer does."""
-        self._lifecycle.closing()
-
     # --- sending --------------------------------------------------------------------------------------
 
     async def send(
@@ -228,10 +200,10 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         """Send a message and wait until a broker has stored it.
 
         A message with a sharding key goes to the queue of that key, after earlier sends with that key. Others without
-        `queue` and `selector` go to the next queue in turn. If a try fails, the next one goes to another broker, even
-        if the outcome is unknown, so it may be stored twice. One with a sharding key, a `queue` or a `selector` is
+        `queue` and `selector` go to the next queue in turn. If an attempt fails, the next one goes to another broker,
+        even if the outcome is unknown, so it may be stored twice. One with a sharding key, a `queue` or a `selector` is
         tried again at its queue only, if it was certainly not stored. There are up to `retry_times_when_send_failed`
-        more tries, all within `timeout`. One that is cancelled or times out may still be stored.
+        more attempts, all within `timeout`. One that is cancelled or times out may still be stored.
 
         Args:
             message: the message.
@@ -245,7 +217,7 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
             RouteNotFoundError: no broker takes messages of this topic; the subclass says why.
             BrokerError: the broker refused the message.
             RequestTimeoutError, TransportError: no answer; unless `nothing_sent`, the message may be stored.
-            SendError: several tries failed.
+            SendError: several attempts failed.
         """
         self._lifecycle.check_here()
         if self._lingering is not None:
@@ -253,19 +225,19 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
             if (head := self.outside.items.head(message)) is not None:
                 choice = choice_of(message, queue, selector, arg)
                 return await self._lingering.send(message, head, choice, self.outside.seconds(timeout))
-        outgoing, config = self._preparer.one(message), self.config
+        outgoing, config, sends = self._preparer.one(message), self.config, self._sends
         choice = None
         if queue is not None or selector is not None or arg is not None:
             choice = choice_of(message, queue, selector, arg)
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.outside.seconds(timeout)
-        self._under_way += 1
+        sends.total += 1
         try:
             return await send_drivers.send(self._core, outgoing, choice, tries, seconds)
         finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._none_left()
+            sends.total -= 1
+            if not sends.total:
+                sends.none_left()
 
     async def send_oneway(
         self,
@@ -323,13 +295,30 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         config = self.config
         tries = 1 + config.retry_times_when_send_failed
         seconds = config.send_timeout if timeout is None else self.outside.seconds(timeout)
-        self._under_way += 1
+        sends = self._sends
+        sends.total += 1
         try:
             return await send_drivers.send(self._core, outgoing, choice, tries, seconds)
         finally:
-            self._under_way -= 1
-            if not self._under_way:
-                self._none_left()
+            sends.total -= 1
+            if not sends.total:
+                sends.none_left()
+
+    def batches(self, messages: Iterable[Message], *, max_size: int | None = None) -> list[list[Message]]:
+        """Split messages of one topic, in their order, into batches for `send_batch`.
+
+        Nothing is sent, and errors of all messages are raised here. Values are encoded here, once. To send many
+        messages without their results, `send_many` is faster.
+
+        Args:
+            messages: any number of messages. A message that is too large for a batch of several is a batch by itself.
+            max_size: the size of an encoded batch in bytes, with all properties; `max_message_size` when None.
+
+        Raises:
+            ConfigError: the messages cannot be in one batch, or a body is larger than `max_message_size`.
+            SerializationError: a value cannot be encoded.
+        """
+        return self._preparer.batches(messages, max_size)
 
     async def send_many(
         self,
@@ -369,20 +358,73 @@ class Producer(Requesting, Recalling, Splitting, Observed, Runnable):
         many = SendMany(self.outside, call_now, batch_size=batch_size, timeout=timeout, on_failure=on_failure)
         return await send_all(many, messages)
 
-    def _one_more(self) -> None:
-        """A send has begun."""
-        self._under_way += 1
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        arg: Any = None,
+        timeout: float | timedelta | None = None,
+    ) -> MessageExt:
+        """Send a message and wait for the reply of the consumer that gets it.
 
-    def _one_less(self) -> None:
-        """A send has ended."""
-        self._under_way -= 1
-        if not self._under_way:
-            self._none_left()
+        The consumer makes the reply with `create_reply_message` and sends it with a producer. The message is sent and
+        retried as in `send`, so a consumer may get it twice; the first reply counts. A reply that arrives after
+        `timeout` is dropped and logged.
 
-    def _none_left(self) -> None:
-        """The last send that was under way has ended: a producer that closes has waited for it."""
-        if not self._lifecycle.is_open:
-            self._idle.set()
+        Args:
+            message: the message.
+            queue: the queue, as in `send`.
+            selector: chooses the queue, as in `send`.
+            arg: passed to the selector.
+            timeout: seconds for sending the message and waiting for the reply, `send_timeout` when None.
+
+        Returns:
+            The reply.
+
+        Raises:
+            ReplyTimeoutError: the message was sent, and no reply arrived in time.
+            TooManyRequestsError: too many requests wait for replies.
+            ClientClosedError: the producer was closed before a reply arrived.
+            RocketMQError: the message could not be sent, as in `send`.
+        """
+        self._lifecycle.check_here()
+        requests = self.outside.requests
+        asked = requests.prepare(message, timeout)
+        choice = choice_of(message, queue, selector, arg)
+        return await requests.ask(asked, choice, self.config.retry_times_when_send_failed)
+
+    async def recall(self, topic: str, handle: str | None, *, timeout: float | timedelta | None = None) -> str:
+        """Recall a message that was sent with `delay` or `deliver_at` and is not due yet.
+
+        Any producer may recall it. Brokers permit recalls only with `recallMessageEnable=true`. The broker does not
+        report whether it still had the message, but it does not deliver the message after that.
+
+        Args:
+            topic: the topic of the message.
+            handle: `recall_handle` of the result of the send. None, which it is for messages that cannot be recalled,
+                is refused.
+            timeout: seconds for the whole call, `send_timeout` when None.
+
+        Returns:
+            The unique id of the message.
+
+        Raises:
+            ConfigError: the handle is not valid, or belongs to another topic; nothing was sent.
+            RouteNotFoundError: the broker that has the message is not known.
+            NoPermissionError: the broker does not permit recalls.
+            IllegalOperationError: the message is already due, or belongs to another broker.
+            RequestCodeNotSupportedError: the broker is older than RocketMQ 5.3.
+            BrokerError: the broker refused for another reason.
+            TransportError, RequestTimeoutError: no answer; whether the message is recalled is unknown.
+        """
+        from rocketpy.client.recalling import recall  # few producers recall messages
+
+        self._lifecycle.check_here()
+        seconds = self.outside.seconds(timeout)
+        tracer = self._core.tracer
+        return await recall(self.client, self.config.group, topic, handle, timeout=seconds, tracer=tracer)
 
     # --- topics ---------------------------------------------------------------------------------------
 

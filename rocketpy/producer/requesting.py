@@ -7,40 +7,38 @@ DefaultMQProducerImpl.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
-from rocketpy.client import send_drivers
-from rocketpy.client.outgoing import Outgoing
+from rocketpy.client.preparing.outgoing import Outgoing
+from rocketpy.client.preparing.sound import explaining
 from rocketpy.client.requests import new_correlation_id
-from rocketpy.client.sound import explaining
+from rocketpy.client.sends import send_drivers
 from rocketpy.errors import ClientClosedError, ReplyTimeoutError, RocketMQError
 from rocketpy.message.reply import as_request
-from rocketpy.producer.choosing import choice_of
+from rocketpy.producer.routes import ensure_route
+from rocketpy.producer.timeouts import checked_timeout
 from rocketpy.wire.bodies.route import MASTER_ID
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rocketpy.client.instance import MQClientInstance
     from rocketpy.client.lifecycle import Lifecycle
-    from rocketpy.client.outgoing import Preparer
+    from rocketpy.client.preparing.outgoing import Preparer
     from rocketpy.client.requests import PendingRequest
-    from rocketpy.client.selection import QueueSelector
-    from rocketpy.client.sending import Choice, SendCore
-    from rocketpy.config import ProducerConfig
-    from rocketpy.message import Message, MessageExt, MessageQueue
-    from rocketpy.producer.outside import Outside
+    from rocketpy.client.sends.sending import Choice, SendCore
+    from rocketpy.message import Message, MessageExt
+    from rocketpy.producer.send_count import SendCount
 
-__all__ = ["Asked", "Requesting"]
+__all__ = ["PreparedRequest", "Requester"]
 
 _LEAST = 0.001
 
 
 @attrs.frozen(eq=False)
-class Asked:
+class PreparedRequest:
     """A request that is ready to be sent."""
 
     outgoing: Outgoing
@@ -51,53 +49,24 @@ class Asked:
     """The timeout in seconds from which the deadline was computed."""
 
 
-class Requesting:
-    """The requests of a producer, as a base class."""
+class Requester:
+    """Makes the requests of one producer.
 
-    client: MQClientInstance
-    config: ProducerConfig
-    outside: Outside
-    _core: SendCore
-    _lifecycle: Lifecycle
-    _preparer: Preparer
+    Args:
+        core: what the attempts of its sends share.
+        preparer: checks and encodes messages.
+        lifecycle: the lifecycle of the producer.
+        sends: counts the sends that are under way; a request is one until it has its reply.
+    """
 
-    async def request(
-        self,
-        message: Message,
-        *,
-        queue: MessageQueue | None = None,
-        selector: QueueSelector | None = None,
-        arg: Any = None,
-        timeout: float | timedelta | None = None,
-    ) -> MessageExt:
-        """Send a message and wait for the reply of the consumer that gets it.
+    def __init__(self, core: SendCore, preparer: Preparer, lifecycle: Lifecycle, sends: SendCount) -> None:
+        self._client = core.client
+        self._core = core
+        self._preparer = preparer
+        self._lifecycle = lifecycle
+        self._sends = sends
 
-        The consumer makes the reply with `create_reply_message` and sends it with a producer. The message is sent and
-        retried as in `send`, so a consumer may get it twice; the first reply counts. A reply that arrives after
-        `timeout` is dropped and logged.
-
-        Args:
-            message: the message.
-            queue: the queue, as in `send`.
-            selector: chooses the queue, as in `send`.
-            arg: passed to the selector.
-            timeout: seconds for sending the message and waiting for the reply, `send_timeout` when None.
-
-        Returns:
-            The reply.
-
-        Raises:
-            ReplyTimeoutError: the message was sent, and no reply arrived in time.
-            TooManyRequestsError: too many requests wait for replies.
-            ClientClosedError: the producer was closed before a reply arrived.
-            RocketMQError: the message could not be sent, as in `send`.
-        """
-        self._lifecycle.check_here()
-        asked = self.prepare_request(message, timeout)
-        choice = choice_of(message, queue, selector, arg)
-        return await self.ask(asked, choice, self.config.retry_times_when_send_failed)
-
-    def prepare_request(self, message: Message, timeout: float | timedelta | None) -> Asked:
+    def prepare(self, message: Message, timeout: float | timedelta | None) -> PreparedRequest:
         """Check and encode a request, from any thread; for `ask`.
 
         Raises:
@@ -106,31 +75,37 @@ class Requesting:
             ClientClosedError: the producer is not open.
         """
         self._lifecycle.check_open()
-        seconds = self.outside.seconds(timeout)
+        seconds = self._core.config.send_timeout if timeout is None else checked_timeout(timeout)
         correlation_id = new_correlation_id()
         with explaining([message]):
             made = as_request(
                 self._preparer.filled(message),
                 correlation_id=correlation_id,
-                client_id=self.client.client_id,
+                client_id=self._client.client_id,
                 ttl=max(1, round(seconds * 1000)),
             )
-        return Asked(self._preparer.one(made), correlation_id, self._core.clock() + seconds, seconds)
+        return PreparedRequest(self._preparer.one(made), correlation_id, self._core.clock() + seconds, seconds)
 
-    async def ask(self, asked: Asked, choice: Choice | None, retries: int) -> MessageExt:
-        """Send a prepared request and wait for its reply, in the loop of the producer. Raises as `request`."""
+    async def ask(self, asked: PreparedRequest, choice: Choice | None, retries: int) -> MessageExt:
+        """Send a prepared request and wait for its reply, in the loop of the producer. Raises as `Producer.request`."""
         if not self._core.is_open:  # while it closes, requests that were accepted before still run
             self._lifecycle.check_open()
-        requests = self.client.requests
+        requests = self._client.requests
         pending = requests.open(asked.correlation_id, self)
-        self._one_more()
+        self._sends.begin()
         try:
             return await self._ask(asked, choice, 1 + retries, pending)
         finally:
             requests.close(pending)
-            self._one_less()
+            self._sends.end()
 
-    async def _ask(self, asked: Asked, choice: Choice | None, tries: int, pending: PendingRequest) -> MessageExt:
+    def end(self) -> None:
+        """The producer closes: end the requests that still wait for their replies."""
+        self._client.requests.end(self)
+
+    async def _ask(
+        self, asked: PreparedRequest, choice: Choice | None, tries: int, pending: PendingRequest
+    ) -> MessageExt:
         topic, clock = asked.outgoing.topic, self._core.clock
         try:
             with pending.sending:
@@ -158,19 +133,11 @@ class Requesting:
 
     async def _be_known(self, topic: str, deadline: float) -> None:
         """Make every broker of a topic know this client, so that any of them can push the reply."""
-        client, clock = self.client, self._core.clock
+        client, clock = self._client, self._core.clock
         if client.routes.publish_info(topic) is None:
-            await self.outside.ensure_route(topic, timeout=max(_LEAST, deadline - clock()))
+            await ensure_route(self._core, topic, timeout=max(_LEAST, deadline - clock()))
         route = client.routes.route(topic)
         masters = {each[MASTER_ID] for each in route.brokers.values() if MASTER_ID in each} if route else set()
         if not client.heartbeats.are_told(masters):
             with trio.move_on_at(deadline):
                 await client.heartbeats.tell(masters)
-
-    if TYPE_CHECKING:  # what a producer has
-
-        def _one_more(self) -> None: ...
-
-        def _one_less(self) -> None: ...
-
-        def checked_timeout(self, timeout: Any) -> float: ...

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
-from rocketpy.client.selection import sharding_queue
+from rocketpy.client.sends.selection import sharding_queue
 from rocketpy.errors import (
     ClientClosedError,
     ConfigError,
@@ -33,10 +33,11 @@ from rocketpy.results import SendManyResult
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from rocketpy.config import ProducerConfig
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.outside import Outside
 
-__all__ = ["BATCH_SIZE", "OnFailure", "SendMany", "call_now", "send_all"]
+__all__ = ["BATCH_SIZE", "OnFailure", "SendMany", "call_now", "frame_bounds", "send_all"]
 
 BATCH_SIZE = 256
 """The largest number of messages in a frame of `send_many`, by default."""
@@ -55,6 +56,15 @@ Step: TypeAlias = Callable[[], Awaitable[None]]
 """What to wait for, in the trio thread."""
 
 _Post: TypeAlias = Callable[[Callable[[MessageFrame], None], MessageFrame], object]
+
+
+def frame_bounds(config: ProducerConfig, batch_size: int) -> tuple[int, int]:
+    """Return how many messages, and bytes of bodies, a frame of `send_many` may have, before a broker refuses any.
+
+    That is at most half of what may be under way: one frame fills while another is on its way.
+    """
+    most, most_size = config.back_pressure_for_async_send_num, config.back_pressure_for_async_send_size
+    return min(batch_size, max(1, most // 2)), min(_FRAME_SIZE, config.max_message_size // 2, most_size // 2)
 
 
 class _ByKey(dict[str, "MessageQueue"]):
@@ -95,14 +105,12 @@ class SendMany:
         on_failure: OnFailure | None,
     ) -> None:
         config = outside.core.config
+        self.count, largest = frame_bounds(config, _checked_batch_size(batch_size))
         self._outside = outside
         self._post = post
         self._on_failure = _checked_callback(on_failure)
         self._most = config.back_pressure_for_async_send_num
         self._most_size = config.back_pressure_for_async_send_size
-        # Half of what may be under way at most: one frame fills while another is on its way.
-        self.count = min(_checked_batch_size(batch_size), max(1, self._most // 2))
-        largest = min(_FRAME_SIZE, config.max_message_size // 2, self._most_size // 2)
         self._builder = FrameBuilder(self.count, largest, self._most_size // 2)
         self._timeout = outside.seconds(timeout)
         self._frames = FramesInFlight(outside, self._timeout, largest=largest, goes_on=on_failure is not None)
@@ -246,7 +254,7 @@ class SendMany:
 
 def _sharding_key(message: object) -> str | None:
     """The sharding key of a message. An object that is no message has none; it is refused when it is sent."""
-    key: object = message.properties.get(PropertyName.SHARDING_KEY) if is_sound(message) else None
+    key: object = message.wire_properties.get(PropertyName.SHARDING_KEY) if is_sound(message) else None
     return key if isinstance(key, str) else None
 
 
@@ -263,7 +271,9 @@ def _forget_traces(failure: SendManyError) -> None:
 
 
 def _gone(topic: str) -> RocketMQError:
-    return TopicNotFoundError(f"the queues of {topic} have gone a moment ago: send again when it is back", topic=topic)
+    return TopicNotFoundError(
+        f"the queues of {topic} were removed a moment ago: send again when the topic is back", topic=topic
+    )
 
 
 # --- on trio -------------------------------------------------------------------------------------------

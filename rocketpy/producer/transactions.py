@@ -5,71 +5,43 @@ Plays the part of TransactionMQProducer, and of sendMessageInTransaction in Defa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, Unpack, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, final
 
-from rocketpy.client.sound import explaining
-from rocketpy.client.transactions import EndFrames, end_command, end_of, half_of
 from rocketpy.config import TransactionProducerConfig
-from rocketpy.errors import ConfigError, RocketMQError
-from rocketpy.logs import Seldom, get_logger
-from rocketpy.producer.checks import Checks
+from rocketpy.errors import RocketMQError
+from rocketpy.logs import get_logger
 from rocketpy.producer.local_half import (
     EXECUTOR,
     NOT_OK,
-    CheckerCalls,
-    call_in_this_loop,
-    checked_function,
+    LocalFunctions,
     judged,
     names_first,
     raised,
     run_here,
 )
 from rocketpy.producer.producer import Producer
+from rocketpy.producer.roles import CheckedRole
+from rocketpy.producer.surface import ON_TRIO, ProducerSurface
+from rocketpy.producer.transacting import Transactions
 from rocketpy.results import SendStatus, TransactionSendResult
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from rocketpy.client.instance import MQClientInstance
-    from rocketpy.client.roles import TransactionQuestion
-    from rocketpy.client.selection import QueueSelector
-    from rocketpy.client.sending import RequestConnection
+    from rocketpy.client.roles import ProducerRole
+    from rocketpy.client.sends.selection import QueueSelector
+    from rocketpy.client.sends.sending import SendCore
     from rocketpy.config import ProducerConfig
     from rocketpy.config.typed import TransactionProducerSettings
     from rocketpy.message import Message, MessageQueue
-    from rocketpy.producer.checks import ChecksStatistics
-    from rocketpy.producer.local_half import AsyncCaller, Checker, Executor, Outcome
+    from rocketpy.producer.checks import Checks, ChecksStatistics
+    from rocketpy.producer.local_half import Checker, Executor
     from rocketpy.remoting.network import Network
-    from rocketpy.results import SendResult
-    from rocketpy.wire.command import RemotingCommand
-    from rocketpy.wire.headers.transaction import EndTransactionRequestHeader
 
-__all__ = ["End", "TransactionProducer"]
+__all__ = ["TransactionProducer"]
 
 logger = get_logger(__name__)
-
-
-class End(NamedTuple):
-    """The end of a transaction: the result for the caller, and the END_TRANSACTION request for the broker.
-
-    Attributes:
-        result: the result for the caller.
-        address: the address of the broker.
-        header: the header of the request; None if it cannot be sent, so that the broker will check the transaction.
-        remark: why the state is unknown.
-    """
-
-    result: TransactionSendResult
-    address: str = ""
-    header: EndTransactionRequestHeader | None = None
-    remark: str | None = None
-
-    @property
-    def command(self) -> RemotingCommand:
-        """The request."""
-        assert self.header is not None
-        return end_command(self.header, self.remark)
 
 
 @final
@@ -88,7 +60,6 @@ class TransactionProducer(Producer):
         config: the settings; `group` and `fields` override them.
         client: a client to share; without it, the producer makes one of its own.
         network: makes the connections of a client of its own.
-        async_caller: calls async checkers; for other surfaces.
         fields: settings by name, as in `TransactionProducerConfig`.
 
     Raises:
@@ -97,6 +68,7 @@ class TransactionProducer(Producer):
 
     _settings: ClassVar[type[ProducerConfig]] = TransactionProducerConfig
     config: TransactionProducerConfig
+    _transactions: Transactions
 
     @names_first
     def __init__(
@@ -108,27 +80,37 @@ class TransactionProducer(Producer):
         config: ProducerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        async_caller: AsyncCaller | None = None,
+        _surface: ProducerSurface = ON_TRIO,
         **fields: Unpack[TransactionProducerSettings],
     ) -> None:
+        self._functions = LocalFunctions(checker, executor)  # before the parts, which are made with it
         settings: dict[str, Any] = {**fields}  # more than those of a producer
-        super().__init__(group, config=config, client=client, network=network, async_caller=async_caller, **settings)
-        self._made_with |= {"checker": checker, "executor": executor}
-        self.checker = checked_function("checker", checker, 1)
-        self.executor = None if executor is None else checked_function(EXECUTOR, executor, 2)
-        self._call = CheckerCalls(
-            self.config.group, self.config.check_thread_pool_max_size, async_caller or call_in_this_loop
+        super().__init__(
+            group,
+            config=config,
+            client=client,
+            network=network,
+            _surface=_surface,
+            **settings,
         )
+        self._made_with |= {"checker": checker, "executor": executor}
+        self._functions.check()
         self._checks: Checks | None = None
-        self._seldom = Seldom(logger)
-        self._end_frames = EndFrames()
+
+    def _new_transactions(self, core: SendCore) -> Transactions:
+        return Transactions(
+            self.config, core, self._preparer, self._unique_ids, self._functions, self._surface.async_caller
+        )
+
+    def _new_role(self) -> ProducerRole:
+        made = self._checks = self._transactions.new_checks()
+        return CheckedRole(self._core, self._lifecycle, self.config.topics, self._preparer, made)
 
     async def __aenter__(self) -> Self:
         """Open the producer. Raises as `Producer` does."""
-        self._checks = None
         await super().__aenter__()
         assert self._nursery is not None
-        self._checks = Checks(self.config, self.client.pool, self.checker, self._call, self._core.tracer)
+        assert self._checks is not None
         self._nursery.start_soon(self._checks.run)
         self._nursery.start_soon(self._become_known)
         return self
@@ -145,23 +127,6 @@ class TransactionProducer(Producer):
                     topic,
                     exc,
                 )
-
-    # --- as brokers see it ----------------------------------------------------------------------------------
-
-    def topics(self) -> Iterable[str]:
-        """The topics whose brokers need to know the producer."""
-        return self.config.topics
-
-    def on_check(self, question: TransactionQuestion) -> None:
-        """Take a broker's check of a transaction. Called by the client."""
-        if self._checks is not None and self._lifecycle.is_open:
-            self._preparer.read(question.message)
-            self._checks.take(question)
-
-    @property
-    def in_checker(self) -> bool:
-        """Whether the current code was called by the checker."""
-        return self._call.is_here
 
     def check_statistics(self) -> ChecksStatistics:
         """Return counts of the checks of brokers.
@@ -213,7 +178,7 @@ class TransactionProducer(Producer):
             RocketMQError: the half message may not be stored, as in `send`; the executor was not called.
         """
         self._lifecycle.check_here()
-        half, executor = self.begin(message, executor)
+        half, executor = self._transactions.begin(message, executor)
         choosing = {} if selector is None else {"selector": selector, "arg": arg}
         sent = await self.send(half, queue=queue, timeout=timeout, **choosing)
         outcome = NOT_OK
@@ -222,75 +187,6 @@ class TransactionProducer(Producer):
                 outcome = judged(EXECUTOR, await run_here(executor, half, arg))
             except Exception as exc:  # noqa: BLE001  it is part of the result
                 outcome = raised(EXECUTOR, exc)
-        end = self.end(half, sent, outcome)
-        await self.tell(end)
+        end = self._transactions.end(half, sent, outcome)
+        await self._transactions.tell(end)
         return end.result
-
-    def begin(self, message: Message, executor: Executor | None) -> tuple[Message, Executor]:
-        """Return the half message of a message, and the executor for it. From any thread.
-
-        Raises:
-            ConfigError: the message cannot be sent in a transaction, or there is no executor.
-        """
-        chosen = self.executor if executor is None else checked_function(EXECUTOR, executor, 2)
-        if chosen is None:
-            raise ConfigError("there is no executor: pass one to send_in_transaction or to the producer")
-        with explaining([message]):
-            return half_of(self._preparer.filled(message), self.config.group, self._unique_ids.next()), chosen
-
-    def end(self, half: Message, sent: SendResult, outcome: Outcome) -> End:
-        """Return the end of a transaction, given the outcome of its local transaction. From any thread."""
-        transaction_id, error = half.transaction_id or sent.message_id, outcome.error
-        result = TransactionSendResult(
-            sent, transaction_id, outcome.state, error if isinstance(error, Exception) else None
-        )
-        if outcome.problem is not None:
-            self._seldom.error(
-                ("executor", type(error)),
-                "group %s: the state of the transaction %s is UNKNOWN: %s",
-                self.config.group,
-                transaction_id,
-                outcome.line,
-                exc_info=outcome.raised,
-            )
-        try:
-            broker_name, address = self._core.target(sent.queue)
-            header = end_of(half, sent, outcome.state, self.config.group, broker_name)
-        except RocketMQError as exc:
-            self.note_untold(result, exc)
-            return End(result)
-        if (tracer := self._core.tracer) is not None:
-            tracer.ended(
-                half.topic, half.properties, sent.message_id, transaction_id, address, outcome.state, from_check=False
-            )
-        return End(result, address, header, outcome.problem)
-
-    async def tell(self, end: End) -> None:
-        """Send the state of a transaction to the broker. If that fails, the broker will check the transaction."""
-        if end.header is None:
-            return
-        pool = self.client.pool
-        try:
-            connection = pool.nowait(end.address) or await pool.get(end.address, timeout=self.config.send_timeout)
-            if connection.hooks:
-                connection.send_oneway(end.command)
-            else:
-                connection.send_frame(self.frame_of(end, connection))
-        except RocketMQError as exc:
-            self.note_untold(end.result, exc)
-
-    def frame_of(self, end: End, connection: RequestConnection) -> bytes:
-        """Return the END_TRANSACTION request, encoded for a connection of any kind. From any thread."""
-        assert end.header is not None
-        return self._end_frames.frame(connection, end.header, end.remark)
-
-    def note_untold(self, result: TransactionSendResult, exc: RocketMQError) -> None:
-        """Log that the state of a transaction did not reach the broker."""
-        self._seldom.warning(
-            "untold",
-            "group %s: the state of the transaction %s, %s, did not reach the broker, which will check it: %s",
-            self.config.group,
-            result.transaction_id,
-            result.local_state.value,
-            exc,
-        )

@@ -1,7 +1,7 @@
-"""How long to wait before the next try: exponential, with full jitter, on our clock and from our source of chance.
+"""How long to wait before the next attempt: exponential, with full jitter, on our clock and from our source of chance.
 
 Policies are tenacity's; its own clock, sleep and randomness are replaced, or virtual time would never end a retry.
-A first try runs bare: only what follows a failure comes here, and only then is tenacity loaded.
+A first attempt runs bare: only what follows a failure comes here, and only then is tenacity loaded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["FullJitter", "HalfJitter", "Wait", "at_once", "retrying"]
 _MAX_DOUBLINGS = 62
 
 Wait = Callable[["tenacity.RetryCallState"], float]
-"""Seconds to wait after the try that has just failed."""
+"""Seconds to wait after the attempt that has just failed."""
 
 
 def at_once(_: tenacity.RetryCallState) -> float:
@@ -41,7 +41,7 @@ class FullJitter:
         self.maximum = maximum
 
     def __call__(self, retry_state: tenacity.RetryCallState) -> float:
-        """Seconds to wait after the try that has just failed."""
+        """Seconds to wait after the attempt that has just failed."""
         return self.after(retry_state.attempt_number)
 
     def after(self, failures: int) -> float:
@@ -71,7 +71,7 @@ def retrying(
     wait: Wait | None = None,
     worth_it: Callable[[BaseException], bool] = _is_retriable,
 ) -> tenacity.AsyncRetrying:
-    """A tenacity policy on trio's clock: up to `attempts` tries, of what `worth_it` says can succeed another time.
+    """A tenacity policy on trio's clock: up to `attempts` attempts, of what `worth_it` says can succeed another time.
 
     The last error comes out as it is. The deadline of the whole is the caller's own: cancellation ends the waits.
     """

@@ -20,6 +20,7 @@ from rocketpy.logs import get_logger
 from rocketpy.remoting.answers import answer_frame
 from rocketpy.remoting.inbound import Inbound
 from rocketpy.remoting.limits import CLIENT_LIMITS, ConnectionLimits, too_slow
+from rocketpy.remoting.link import Link
 from rocketpy.remoting.liveness import Liveness
 from rocketpy.remoting.network import addresses_of
 from rocketpy.remoting.outbound import Outbound
@@ -54,11 +55,21 @@ class Handler(Protocol):
         ...
 
 
-class Connection(Outbound):
+class Connection:
     """A link to one peer. Its owner (the pool, the server) runs `run` in a nursery; all else is for everybody.
+
+    It is put together here: `Outbound` sends our requests, `Inbound` reads, `Liveness` judges, and they share a `Link`.
+    What callers need of `Outbound` stands here as attributes and not as methods, so that a request costs no call more.
 
     Attributes:
         local_address: Our side as "host:port".
+        address: The peer as "host:port"; on a client the address that was dialled.
+        link: What its parts share. `link.error` is `error` without the call of a property.
+        hooks: What wants to see typed requests; who sends prebuilt frames must do without.
+        serialize_type: How headers are encoded where a command does not say it itself.
+        next_opaque: Returns the number for the next request; nothing else that waits on this connection has it.
+        request: `Outbound.request`; `exchange`, `exchange_send`, `start_request`, `give_up`, `send_oneway`,
+            `send_frame`, `checkpoint_if_due`, `wait_writable`, `decode_answer` and `flush` are those of `Outbound`.
     """
 
     def __init__(
@@ -76,11 +87,21 @@ class Connection(Outbound):
         share: RoundShare | None = None,
     ) -> None:
         self.local_address, peer = addresses_of(stream)
-        address = address or peer
-        alarm = Alarm(timers, self._ring)
-        super().__init__(address, transport_of(stream, address), alarm, limits, hooks, serialize_type)
-        self._inbound = Inbound(self, self._transport, self._in_flight, partial(handler.handle, self), limits, share)
-        self._liveness = Liveness(address, limits, self._inbound, self._transport, self._in_flight)
+        self.address = address = address or peer
+        self.hooks = tuple(hooks)
+        self.serialize_type = serialize_type
+        self._limits = limits
+        self._transport = transport_of(stream, address, self.note_kept)
+        self.link = link = Link(address, self._transport, Alarm(timers, self._ring), limits)
+        outbound = Outbound(link, self.hooks, serialize_type, self.close)
+        self.next_opaque = outbound.next_opaque
+        self.request, self.exchange, self.exchange_send = outbound.request, outbound.exchange, outbound.exchange_send
+        self.start_request, self.give_up = outbound.start_request, outbound.give_up
+        self.send_oneway, self.send_frame = outbound.send_oneway, outbound.send_frame
+        self.checkpoint_if_due, self.wait_writable = outbound.checkpoint_if_due, outbound.wait_writable
+        self.decode_answer, self.flush = outbound.decode_answer, outbound.flush
+        self._inbound = Inbound(self, link, partial(handler.handle, self), share)
+        self._liveness = Liveness(link, self._inbound)
         self._on_kept = on_kept
         self._on_go_away = on_go_away
         self._kept = 0
@@ -92,7 +113,22 @@ class Connection(Outbound):
     def __repr__(self) -> str:
         """One line for a log."""
         state = "open" if self.is_open else "closed"
-        return f"<Connection {self.local_address} to {self.address}, {state}, {len(self._in_flight)} in flight>"
+        return f"<Connection {self.local_address} to {self.address}, {state}, {len(self.link.in_flight)} in flight>"
+
+    @property
+    def error(self) -> RocketMQError | None:
+        """Why it ended, None while it is open."""
+        return self.link.error
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is connected."""
+        return self.link.error is None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more waits for the peer to read than may be added to without waiting."""
+        return self._transport.pending > self._limits.pending_writes
 
     @property
     def unparsed(self) -> int:
@@ -103,7 +139,7 @@ class Connection(Outbound):
         """Counters and holdings, now."""
         inbound = self._inbound
         return ConnectionStatistics(
-            in_flight=len(self._in_flight),
+            in_flight=len(self.link.in_flight),
             parked=inbound.parked,
             pending_bytes=self._transport.pending,
             unparsed_bytes=inbound.unparsed,
@@ -122,7 +158,7 @@ class Connection(Outbound):
             return False
         if self._transport.pending <= self._limits.pending_writes:
             return True
-        self._flush_output()
+        self.flush()
         return self._transport.pending <= self._limits.pending_writes
 
     def has_time(self) -> bool:
@@ -147,7 +183,7 @@ class Connection(Outbound):
         if request.flag & ONEWAY_FLAG:
             return
         self._inbound.note_answered()
-        if self.error is not None:
+        if self.link.error is not None:
             return
         self._transport.append(frame)
         self._push(len(frame))
@@ -166,7 +202,7 @@ class Connection(Outbound):
     def send_answer_frames(self, count: int, frames: bytes) -> None:
         """Answer `count` requests; `frames` has their answers, one behind the other."""
         self._inbound.note_answered(count)
-        if self.error is not None:
+        if self.link.error is not None:
             return
         self._transport.append(frames)
         self._push(len(frames))
@@ -195,7 +231,7 @@ class Connection(Outbound):
         """Read and write until the connection is closed. Never raises for what a peer does."""
         try:
             with self._scope:
-                self._alarm.set(self._liveness.next_due(trio.current_time()))
+                self.link.alarm.set(self._liveness.next_due(trio.current_time()))
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._guard, self._transport.run_writer)
                     await self._guard(self._read)
@@ -208,7 +244,7 @@ class Connection(Outbound):
                 # number of objects and not by their size.
                 self._inbound.drop()
                 self._transport.drop()
-                _let_go(self.error)
+                _let_go(self.link.error)
                 self._ended.set()
 
     async def _read(self) -> None:
@@ -237,7 +273,7 @@ class Connection(Outbound):
 
     def add_close_callback(self, callback: Callable[[Connection], object]) -> None:
         """Call a plain function when the connection has closed; at once when it has already."""
-        if self.error is not None:
+        if self.link.error is not None:
             callback(self)
         else:
             self._close_callbacks.append(callback)
@@ -248,19 +284,19 @@ class Connection(Outbound):
             self._close_callbacks.remove(callback)
 
     def close(self, error: RocketMQError | None = None) -> None:
-        """Close at once: waiting callers get ConnectionLostError, buffered frames are lost. Plain; harmless twice."""
-        if self.error is not None:
+        """Close at once: waiting callers get ConnectionLostError, buffered frames are lost. Plain and idempotent."""
+        if self.link.error is not None:
             return
-        self.error = error or ConnectionLostError(
+        self.link.error = error or ConnectionLostError(
             f"the connection to {self.address} was closed on this side", address=self.address
         )
-        self._alarm.cancel()
+        self.link.alarm.cancel()
         self._scope.cancel()
-        self._in_flight.fail_all(self._lost_while_waiting)
+        self.link.in_flight.fail_all(self._lost_while_waiting)
         self._transport.wake()
         self._inbound.wake()
         self._settled.set()
-        self._transport.on_sent = None
+        self._transport.tells_sent = False
         if self._on_kept is not None and self._kept:
             kept, self._kept = self._kept, 0
             self._on_kept(self, -kept)
@@ -273,11 +309,11 @@ class Connection(Outbound):
                 _logger.exception("a close callback failed for the connection to %s", self.address)
 
     def abandon(self, error: RocketMQError) -> None:
-        """Close at once, so that nothing reaches the peer later that has not reached it yet. Plain; harmless twice.
+        """Close at once, so that nothing reaches the peer later that has not reached it yet. Plain and idempotent.
 
         For a peer that does not answer: what the system has taken of ours would be sent as soon as it does.
         """
-        if self.error is None:
+        if self.link.error is None:
             self._transport.reset()
             self.close(error)
 
@@ -297,8 +333,8 @@ class Connection(Outbound):
             self.retire()
 
     def retire(self) -> None:
-        """Take no more requests; those that wait for answers may still get them. Plain; harmless twice."""
-        self.retired = True
+        """Take no more requests; those that wait for answers may still get them. Plain and idempotent."""
+        self.link.retired = True
         self._note_settled()
 
     async def see_off(self) -> None:
@@ -310,7 +346,7 @@ class Connection(Outbound):
         await self.aclose()
 
     def _note_settled(self) -> None:
-        if self.retired and not len(self._in_flight):
+        if self.link.retired and not len(self.link.in_flight):
             self._settled.set()
 
     def stop_reading(self) -> None:
@@ -330,12 +366,12 @@ class Connection(Outbound):
 
     def note_received(self, frame_due: float) -> None:
         """The reader has dealt with a chunk; a frame that has begun must be complete by `frame_due`."""
-        if self.error is not None:
+        if self.link.error is not None:
             return  # closed by what came in: what it kept has been given back already
         self._liveness.note_received()
         self._note_settled()
-        if frame_due < self._alarm.when:
-            self._alarm.set(frame_due)
+        if frame_due < self.link.alarm.when:
+            self.link.alarm.set(frame_due)
         if self._on_kept is not None and self._inbound.unparsed != self._kept:
             self.note_kept()
 
@@ -345,12 +381,12 @@ class Connection(Outbound):
         Unread answers count only while there are so many that the peer is not served. Then each part that leaves is
         reported.
         """
-        if self._on_kept is None or self.error is not None:
+        if self._on_kept is None or self.link.error is not None:
             return
         unread = self._transport.pending
         if unread <= self._limits.pending_writes:
             unread = 0
-        self._transport.on_sent = self.note_kept if unread else None
+        self._transport.tells_sent = unread > 0
         kept = self._inbound.unparsed + self._inbound.in_hand + unread
         change, self._kept = kept - self._kept, kept
         if change:
@@ -377,10 +413,10 @@ class Connection(Outbound):
     def _lost_while_waiting(self) -> ConnectionLostError:
         error = ConnectionLostError(
             f"the connection to {self.address} closed before the answer arrived; the request may or may not have been "
-            f"carried out: {self.error}",
+            f"carried out: {self.link.error}",
             address=self.address,
         )
-        error.__cause__ = self.error
+        error.__cause__ = self.link.error
         return error
 
 

@@ -21,7 +21,7 @@ from rocketpy.wire.frame import Frame
 if TYPE_CHECKING:
     from rocketpy.wire.fast_answer import SendAnswer
 
-__all__ = ["Done", "InFlight", "Slot"]
+__all__ = ["Done", "InFlight", "RequestSlot"]
 
 _logger = get_logger(__name__)
 _MAX_OPAQUE = 0x7FFFFFFF
@@ -29,7 +29,7 @@ _MAX_OPAQUE = 0x7FFFFFFF
 Done = Callable[[Frame | RocketMQError], None]
 
 
-class Slot:
+class RequestSlot:
     """One request: a parked task, or a function to call.
 
     Attributes:
@@ -39,7 +39,12 @@ class Slot:
     __slots__ = ("deadline", "done", "is_send", "opaque", "result", "table", "task")
 
     def __init__(
-        self, table: dict[int, Slot], opaque: int, deadline: float, task: trio.lowlevel.Task | None, done: Done | None
+        self,
+        table: dict[int, RequestSlot],
+        opaque: int,
+        deadline: float,
+        task: trio.lowlevel.Task | None,
+        done: Done | None,
     ) -> None:
         self.table = table
         self.opaque = opaque
@@ -78,7 +83,7 @@ class InFlight:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.has_sends = False
-        self._slots: dict[int, Slot] = {}
+        self._slots: dict[int, RequestSlot] = {}
         self._next = 0
 
     def __len__(self) -> int:
@@ -107,17 +112,17 @@ class InFlight:
             raise LocalProtocolError(f"a request with opaque {opaque} waits already: take it from next_opaque()")
         return waiting
 
-    def enter(self, opaque: int, deadline: float) -> Slot:
+    def enter(self, opaque: int, deadline: float) -> RequestSlot:
         """A slot for the calling task, which parks next with the slot as its abort function.
 
-        When it goes on, `Slot.result` is its answer, or the error that takes the place of it.
+        When it goes on, `RequestSlot.result` is its answer, or the error that takes the place of it.
         """
-        slot = self._slots[opaque] = Slot(self._slots, opaque, deadline, trio.lowlevel.current_task(), None)
+        slot = self._slots[opaque] = RequestSlot(self._slots, opaque, deadline, trio.lowlevel.current_task(), None)
         return slot
 
     def add(self, opaque: int, deadline: float, done: Done) -> None:
         """Let `done` be called with the answer, or with the error that takes the place of it."""
-        self._slots[opaque] = Slot(self._slots, opaque, deadline, None, done)
+        self._slots[opaque] = RequestSlot(self._slots, opaque, deadline, None, done)
 
     def forget(self, opaque: int) -> bool:
         """Let nobody wait for this answer any more; False when nobody did."""

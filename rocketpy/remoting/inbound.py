@@ -14,7 +14,7 @@ import trio
 
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError
 from rocketpy.logs import counted, get_logger
-from rocketpy.remoting.rounds import Slice, Turns
+from rocketpy.remoting.rounds import ConnectionShare, Slice
 from rocketpy.remoting.transport import MOST_RECEIVED
 from rocketpy.wire.codes import ONEWAY_FLAG, RESPONSE_FLAG, ResponseCode
 from rocketpy.wire.fast_answer import peek, sent_answer
@@ -24,10 +24,8 @@ from rocketpy.wire.send_layout import SendReader
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from rocketpy.remoting.in_flight import InFlight
-    from rocketpy.remoting.limits import ConnectionLimits
+    from rocketpy.remoting.link import Link
     from rocketpy.remoting.rounds import RoundShare
-    from rocketpy.remoting.transport import Transport
     from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["Inbound"]
@@ -73,19 +71,17 @@ class Inbound:
     def __init__(
         self,
         owner: Owner,
-        transport: Transport,
-        in_flight: InFlight,
+        link: Link,
         handle: Handle,
-        limits: ConnectionLimits,
         share: RoundShare | None = None,
     ) -> None:
         self._owner = owner
-        self._transport = transport
-        self._in_flight = in_flight
+        self._transport = link.transport
+        self._in_flight = link.in_flight
         self._handle = handle
-        self._limits = limits
+        self._limits = limits = link.limits
         self._shares = share is not None
-        self._turns: Turns | Slice = Slice() if share is None else Turns(share)
+        self._time_slice: ConnectionShare | Slice = Slice() if share is None else ConnectionShare(share)
         self._decoder = FrameDecoder(limits.wire)
         self._reader = SendReader(limits.wire)
         self._scope = trio.CancelScope()
@@ -155,24 +151,23 @@ class Inbound:
             await self._read()
 
     async def _read(self) -> NoReturn:
-        turns = self._turns
-        if self._shares:
-            self._transport.before_read = self._before_read
+        time_slice = self._time_slice
+        before_read = self._before_read if self._shares else None
         while True:
-            data = await self._transport.receive()
+            data = await self._transport.receive(before_read)
             if not data:
                 raise self._ended()
             now = trio.current_time()
             self.last_received = now
             self.received_bytes += len(data)
             self._decoder.receive_data(data)
-            if turns.note_delivered(self._decoder.buffered):
+            if time_slice.note_delivered(self._decoder.buffered):
                 await self._next_turn(())
             await self._take(now)
 
     async def _take(self, now: float) -> None:
         """Deal with every whole frame there is, a turn at a time."""
-        turns = self._turns
+        time_slice = self._time_slice
         while True:
             requests, is_more = self._decode()
             if requests:
@@ -182,12 +177,12 @@ class Inbound:
             if not is_more:
                 break
             await self._next_turn(())
-        turns.end()
+        time_slice.end()
         self._watch_frame()
 
     def _decode(self) -> tuple[list[RemotingCommand], bool]:
         """The requests among the next frames, as many as a turn has time for; and whether there may be more."""
-        turns, left = self._turns, self._limits.frames_per_turn
+        time_slice, left = self._time_slice, self._limits.frames_per_turn
         requests: list[RemotingCommand] = []
         while True:
             frames = self._cut(left)
@@ -198,44 +193,44 @@ class Inbound:
             left -= len(frames)
             if self._bad is not None or not self._decoder.buffered:
                 return requests, False
-            if not left or not turns.has_time_to_decode():
+            if not left or not time_slice.has_time_to_decode():
                 return requests, True
 
     def has_time(self) -> bool:
         """Whether another request may be begun in this turn."""
-        return self._turns.has_time()
+        return self._time_slice.has_time()
 
     def _before_read(self) -> Awaitable[None] | None:
         """Begin the turn in which new bytes are dealt with. What it returns is waited for before they are read."""
-        turns = self._turns
-        if turns.is_short:
-            return self._begin_turn(turns, ())
-        turns.begin()
+        time_slice = self._time_slice
+        if time_slice.is_short:
+            return self._begin_turn(time_slice, ())
+        time_slice.begin()
         self._transport.most_received = MOST_RECEIVED
         return None
 
-    async def _begin_turn(self, turns: Turns | Slice, requests: Sequence[RemotingCommand]) -> None:
+    async def _begin_turn(self, time_slice: ConnectionShare | Slice, requests: Sequence[RemotingCommand]) -> None:
         """Begin a turn of this connection, which may have to be waited for first; `requests` are decoded already."""
-        if turns.must_wait:
-            await self._wait_for_turn(turns, requests)
-        turns.begin()
+        if time_slice.must_wait:
+            await self._wait_for_turn(time_slice, requests)
+        time_slice.begin()
         # What is read but not dealt with is kept until the next turn: of each of hundreds that must not be much.
-        self._transport.most_received = _CHUNK if turns.is_short else MOST_RECEIVED
+        self._transport.most_received = _CHUNK if time_slice.is_short else MOST_RECEIVED
 
     async def _next_turn(self, requests: Sequence[RemotingCommand]) -> None:
         """Let others have their turn, and begin the next one; `requests` are decoded already."""
-        turns = self._turns
-        turns.end()
-        if not turns.must_wait:
+        time_slice = self._time_slice
+        time_slice.end()
+        if not time_slice.must_wait:
             await trio.lowlevel.checkpoint()
-        await self._begin_turn(turns, requests)
+        await self._begin_turn(time_slice, requests)
 
-    async def _wait_for_turn(self, turns: Turns | Slice, requests: Sequence[RemotingCommand]) -> None:
+    async def _wait_for_turn(self, time_slice: ConnectionShare | Slice, requests: Sequence[RemotingCommand]) -> None:
         """Wait in the line of all connections. A frame that has begun is not late by that."""
         self._keep(requests)
         due, self.frame_due = self.frame_due, math.inf
         since = trio.current_time()
-        await turns.wait()
+        await time_slice.wait()
         self.frame_due = due + (trio.current_time() - since)
         self._keep(())
 
@@ -309,8 +304,8 @@ class Inbound:
 
     async def _wait_for_room(self, requests: list[RemotingCommand]) -> None:
         """Wait until the peer has read more or its requests are answered, and for the next turn."""
-        turns = self._turns
-        turns.end()
+        time_slice = self._time_slice
+        time_slice.end()
         self._keep(requests)
         while not self._has_room():
             if self.held or self.parked >= self._limits.max_parked:
@@ -318,7 +313,7 @@ class Inbound:
             else:
                 await self._transport.wait_progress()
         self._keep(())
-        await self._begin_turn(turns, requests)
+        await self._begin_turn(time_slice, requests)
 
     def _hand_over(self, requests: list[RemotingCommand], arrived: float) -> int:
         """Let the handler work; how many requests it took."""

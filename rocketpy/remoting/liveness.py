@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError
 
 if TYPE_CHECKING:
-    from rocketpy.remoting.in_flight import InFlight
     from rocketpy.remoting.inbound import Inbound
-    from rocketpy.remoting.limits import ConnectionLimits
-    from rocketpy.remoting.transport import Transport
+    from rocketpy.remoting.link import Link
 
 __all__ = ["Liveness"]
 
@@ -33,14 +31,12 @@ class Liveness:
         is_silent: whether the peer was found to be silent, and perhaps has not got what was sent.
     """
 
-    def __init__(
-        self, address: str, limits: ConnectionLimits, inbound: Inbound, transport: Transport, in_flight: InFlight
-    ) -> None:
-        self._address = address
-        self._limits = limits
+    def __init__(self, link: Link, inbound: Inbound) -> None:
+        self._address = link.address
+        self._limits = link.limits
         self._inbound = inbound
-        self._transport = transport
-        self._in_flight = in_flight
+        self._transport = link.transport
+        self._in_flight = link.in_flight
         self._sent_before = 0
         self._last_sent = inbound.last_received
         self._silent_since: float | None = None

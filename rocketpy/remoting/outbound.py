@@ -1,4 +1,4 @@
-"""The asking half of a connection: requests of ours, in flight and one-way.
+"""The part of a connection that asks its peer: requests of ours, in flight and one-way.
 
 `exchange` is the hot path and as short as it gets: a test for cancellation, a frame into the output, a slot in the
 table, and the task parks. A frame goes straight to the kernel when nobody else is under way; otherwise more will come
@@ -8,8 +8,7 @@ invokeOneway.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -24,16 +23,14 @@ from rocketpy.errors import (
     unsent,
 )
 from rocketpy.remoting.hooks import hook_after, hook_before
-from rocketpy.remoting.in_flight import Done, InFlight
 from rocketpy.wire.codes import ONEWAY_FLAG
 from rocketpy.wire.frame import Frame
 from rocketpy.wire.serialize import decode_command, encode_command
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
-    from rocketpy.remoting.limits import ConnectionLimits
-    from rocketpy.remoting.timers import Alarm
-    from rocketpy.remoting.transport import Transport
+    from rocketpy.remoting.in_flight import Done
+    from rocketpy.remoting.link import Link
     from rocketpy.wire.codes import SerializeType
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.fast_answer import SendAnswer
@@ -44,49 +41,37 @@ _FRAMES_A_TURN = 32
 _BYTES_A_TURN = 64 * 1024
 
 
-class Outbound(ABC):
-    """What a connection offers to those who ask its peer.
+class Outbound:
+    """Sends requests of ours and waits for their answers, on one connection. `Connection` offers its functions.
+
+    Args:
+        link: what it shares with the other parts of the connection.
+        hooks: what wants to see typed requests; who sends prebuilt frames must do without.
+        serialize_type: how headers are encoded where a command does not say it itself.
+        close: ends the connection with an error, at once.
 
     Attributes:
-        address: The peer as "host:port"; on a client the address that was dialled.
-        hooks: What wants to see typed requests; who sends prebuilt frames must do without.
-        serialize_type: How headers are encoded where a command does not say it itself.
-        error: Why the connection ended, None while it is open.
-        retired: Whether it takes no requests any more and closes when those that wait are answered.
+        next_opaque: Returns the number for the next request; nothing else that waits on this connection has it.
     """
 
     def __init__(
         self,
-        address: str,
-        transport: Transport,
-        alarm: Alarm,
-        limits: ConnectionLimits,
-        hooks: Sequence[RequestHook],
+        link: Link,
+        hooks: tuple[RequestHook, ...],
         serialize_type: SerializeType,
+        close: Callable[[RocketMQError], object],
     ) -> None:
-        self.address = address
-        self.hooks = tuple(hooks)
-        self.serialize_type = serialize_type
-        self.error: RocketMQError | None = None
-        self.retired = False
-        self._transport = transport
-        self._alarm = alarm
-        self._limits = limits
-        self._in_flight = InFlight(limits.max_in_flight)
+        self._link = link
+        self._hooks = hooks
+        self._serialize_type = serialize_type
+        self._close = close
+        self._address = link.address
+        self._transport = link.transport
+        self._alarm = link.alarm
+        self._limits = link.limits
+        self._in_flight = link.in_flight
+        self.next_opaque = link.in_flight.next_opaque
         self._unanswered = 0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is connected."""
-        return self.error is None
-
-    @abstractmethod
-    def close(self, error: RocketMQError | None = None) -> None:
-        """Close at once: waiting callers get ConnectionLostError, buffered frames are lost. Plain; harmless twice."""
-
-    def next_opaque(self) -> int:
-        """The number for the next request; nothing else that waits on this connection has it."""
-        return self._in_flight.next_opaque()
 
     async def request(self, command: RemotingCommand, *, timeout: float) -> RemotingCommand:
         """Send a request and wait for its answer, whatever its code says.
@@ -101,12 +86,12 @@ class Outbound(ABC):
             reply = await self.exchange(command.opaque, frame, trio.current_time() + timeout)
         except RequestTimeoutError as exc:
             text = f"{command}, allowed {rounded(timeout)} s: {exc}"
-            error = RequestTimeoutError(text, address=self.address, timeout=timeout)
+            error = RequestTimeoutError(text, address=self._address, timeout=timeout)
             error.nothing_sent = exc.nothing_sent
             raise error from None
         answer = self.decode_answer(reply)
-        if self.hooks:
-            hook_after(self.hooks, self.address, command, answer)
+        if self._hooks:
+            hook_after(self._hooks, self._address, command, answer)
         return answer
 
     async def exchange(self, opaque: int, frame: bytes, deadline: float) -> Frame:
@@ -162,8 +147,8 @@ class Outbound(ABC):
         command.flag |= ONEWAY_FLAG
         self._prepare(command)
         self.send_frame(encode_command(command, limits=self._limits.wire))
-        if self.hooks:
-            hook_after(self.hooks, self.address, command, None)
+        if self._hooks:
+            hook_after(self._hooks, self._address, command, None)
 
     def send_frame(self, frame: bytes) -> None:
         """Send a prebuilt frame of a one-way request. Raises as `start_request`."""
@@ -172,12 +157,7 @@ class Outbound(ABC):
         self._transport.append(frame)
         self._transport.flush_soon()
 
-    @property
-    def is_full(self) -> bool:
-        """Whether more waits for the peer to read than may be added to without waiting."""
-        return self._transport.pending > self._limits.pending_writes
-
-    async def take_turn(self) -> None:
+    async def checkpoint_if_due(self) -> None:
         """What a task does after each frame that nobody answers, so that it may send them in a loop.
 
         A cancellation strikes here every time. Other tasks, the one that writes among them, get their turn when some
@@ -201,19 +181,19 @@ class Outbound(ABC):
             ConnectionLostError: the connection is closed.
         """
         await trio.lowlevel.checkpoint()
-        while self.is_open and self.is_full:
+        while self._link.error is None and self._transport.pending > self._limits.pending_writes:
             await self._transport.wait_progress()
         self._check_open()
 
     def _prepare(self, command: RemotingCommand) -> None:
         command.opaque = self.next_opaque()
-        command.serialize_type = command.serialize_type or self.serialize_type
-        if self.hooks:
-            hook_before(self.hooks, self.address, command)
+        command.serialize_type = command.serialize_type or self._serialize_type
+        if self._hooks:
+            hook_before(self._hooks, self._address, command)
 
     def _send_request(self, opaque: int, frame: bytes, deadline: float) -> None:
         """Write first, register after: nothing can come back in between."""
-        if self.error is not None or self.retired:
+        if self._link.error is not None or self._link.retired:
             self._check_open()
         transport = self._transport
         if transport.pending > self._limits.max_pending_writes:
@@ -237,13 +217,13 @@ class Outbound(ABC):
         pending, sent = self._transport.pending, self._transport.sent - sent
         if sent:
             text = (
-                f"{sent} bytes were sent to {self.address} in the time of this request, and {pending} still wait to "
+                f"{sent} bytes were sent to {self._address} in the time of this request, and {pending} still wait to "
                 "be sent before it: send less at a time, or allow more time; the event loop of this program may be "
                 "too busy; this request was not sent"
             )
         else:
-            text = f"{self.address} does not read: {pending} bytes wait for it; this request was not sent"
-        raise unsent(RequestTimeoutError(text, address=self.address))
+            text = f"{self._address} does not read: {pending} bytes wait for it; this request was not sent"
+        raise unsent(RequestTimeoutError(text, address=self._address))
 
     def decode_answer(self, frame: Frame) -> RemotingCommand:
         """What `exchange` has returned. The connection ends with a frame that is not valid.
@@ -254,33 +234,32 @@ class Outbound(ABC):
         try:
             return decode_command(frame, limits=self._limits.wire)
         except RemoteProtocolError as exc:
-            self.close(exc)
+            self._close(exc)
             raise
 
     def flush(self) -> None:
         """Send what has gathered, as far as that goes without waiting."""
-        if self.error is None:
-            self._flush_output()
-
-    def _flush_output(self) -> None:
+        if self._link.error is not None:
+            return
         try:
             self._transport.flush_now()
         except ConnectionLostError as exc:
-            self.close(exc)
+            self._close(exc)
 
     def _check_open(self) -> None:
-        if self.error is not None:
-            text = f"the connection to {self.address} is closed, nothing was sent: {self.error}"
-            raise unsent(ConnectionLostError(text, address=self.address)) from self.error
-        if self.retired:
+        error = self._link.error
+        if error is not None:
+            text = f"the connection to {self._address} is closed, nothing was sent: {error}"
+            raise unsent(ConnectionLostError(text, address=self._address)) from error
+        if self._link.retired:
             text = (
-                f"the connection to {self.address} takes no more requests, nothing was sent: the peer asked us to go"
+                f"the connection to {self._address} takes no more requests, nothing was sent: the peer asked us to go"
                 " away and to connect again"
             )
-            raise unsent(ConnectionLostError(text, address=self.address))
+            raise unsent(ConnectionLostError(text, address=self._address))
 
     def _check_output(self) -> None:
         if self._transport.pending > self._limits.max_pending_writes:
             raise TooManyRequestsError(
-                f"{self._transport.pending} bytes wait for {self.address} to read them: send more slowly"
+                f"{self._transport.pending} bytes wait for {self._address} to read them: send more slowly"
             )

@@ -137,7 +137,7 @@ class ConnectionPool:
         """The connection to an address if there is one that is open: a look into a table."""
         peer = self._peers.get(address)
         connection = peer.connection if peer is not None else None
-        return connection if connection is not None and connection.error is None else None
+        return connection if connection is not None and connection.link.error is None else None
 
     async def get(self, address: str, *, timeout: float) -> Connection:
         """The connection to an address, dialled if need be. Always a checkpoint.
@@ -183,7 +183,7 @@ class ConnectionPool:
         peer.connection = None
         self._nursery.start_soon(connection.see_off)
         connection.retire()
-        _logger.info("%s asks us to go away, the next request opens another connection", peer.address)
+        _logger.info("%s sent GO_AWAY: the next request opens another connection", peer.address)
         if connection.statistics().received_answers <= 1:
             error = ConnectError(f"{peer.address} asked us to go away at once: does it stop?", address=peer.address)
             self._note_failure(peer, error)
@@ -198,12 +198,12 @@ class ConnectionPool:
         return [address for address in self._peers if self.nowait(address) is not None]
 
     def connections(self) -> list[Connection]:
-        """Those that are open. From any thread."""
+        """Those that are open. Thread-safe."""
         found = [peer.connection for peer in self._peers.copy().values()]
         return [connection for connection in found if connection is not None and connection.is_open]
 
     def statistics(self) -> PoolStatistics:
-        """Counters and holdings, now. From any thread."""
+        """Counters and holdings, now. Thread-safe."""
         peers = list(self._peers.copy().values())  # a copy in one step: other threads may ask
         return PoolStatistics(
             open=len(self.connections()),

@@ -23,10 +23,10 @@ __all__ = [
     "ROUND_SECONDS",
     "SLICE_SECONDS",
     "WORK_SECONDS",
+    "ConnectionShare",
     "RoundShare",
     "Slice",
     "Steadily",
-    "Turns",
     "clock_here",
     "in_slices",
 ]
@@ -151,8 +151,8 @@ class RoundShare:
         self.is_short = bool(self._line or self._late)
 
 
-class Turns:
-    """The turns of one connection.
+class ConnectionShare:
+    """What one connection has of a round, turn by turn.
 
     Args:
         share: what there is for all connections.

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Handler
     from rocketpy.remoting.hooks import RequestHook
 
-__all__ = ["RemotingServer", "serve"]
+__all__ = ["RemotingServer", "cannot_listen", "serve"]
 
 _logger = get_logger(__name__)
 _NO_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK})
-"""The listening socket itself is gone: no later try can be better."""
+"""The listening socket itself is gone: no later attempt can be better."""
 _TOO_MANY_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _ACCEPT_PAUSE = 0.1
 _CLOSE_WITHIN = 1.0
@@ -254,13 +254,14 @@ async def serve(
     try:
         listeners = await network.listen(address, port)
     except OSError as exc:
-        raise TransportError(_cannot_listen(address, port, exc), address=f"{address}:{port}") from exc
+        raise TransportError(cannot_listen(address, port, exc), address=f"{address}:{port}") from exc
     server = RemotingServer(listeners, handler, limits or ServerLimits(), hooks, on_open, on_close, budget, share)
     task_status.started(server)
     await server.run()
 
 
-def _cannot_listen(host: str, port: int, exc: OSError) -> str:
+def cannot_listen(host: str, port: int, exc: OSError) -> str:
+    """The text of an error: why an address cannot be listened on, and what to do about it."""
     reason = f"cannot listen on {host}:{port}: {exc}"
     if exc.errno == errno.EADDRINUSE:
         return f"{reason}; another process has the port: stop it, or choose another port (0 takes a free one)"

@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 import trio
 
@@ -43,23 +43,29 @@ _RECEIVE_SIZE = 64 * 1024
 MOST_RECEIVED = 1024 * 1024
 """Bytes that are received at a time at most."""
 
+OnSent: TypeAlias = Callable[[], None]
+BeforeRead: TypeAlias = Callable[[], Awaitable[None] | None]
+
 
 class Transport(ABC):
-    """Bytes in both directions, with the output buffered. Its connection runs `run_writer` as a task."""
+    """Bytes in both directions, with the output buffered. Its connection runs `run_writer` as a task.
 
-    def __init__(self, peer: str) -> None:
+    Args:
+        peer: where it leads to, for errors.
+        on_sent: called when the stream has taken some bytes, while `tells_sent` is set.
+    """
+
+    def __init__(self, peer: str, on_sent: OnSent) -> None:
         self.peer = peer
+        self._on_sent = on_sent
+        self.tells_sent = False
+        """Whether `on_sent` is called: only while so many bytes wait that they are counted."""
         self.pending = 0
         """Bytes that are written and not yet taken by the stream."""
         self.sent = 0
         """Bytes that the stream has taken since the beginning."""
         self.most_received = MOST_RECEIVED
         """Bytes that a read takes at most; its reader may lower it."""
-        self.before_read: Callable[[], Awaitable[None] | None] | None = None
-        """Called when bytes have come; where that can be told without reading them, before they are read. What it
-        returns is awaited first."""
-        self.on_sent: Callable[[], None] | None = None
-        """Called when the stream has taken some bytes, while so many wait that they are counted."""
         self._chunks: deque[bytes | memoryview] = deque()
         self._parked: trio.lowlevel.Task | None = None
         self._progress = trio.lowlevel.ParkingLot()
@@ -88,8 +94,12 @@ class Transport(ABC):
         """
 
     @abstractmethod
-    async def receive(self) -> bytes:
+    async def receive(self, before_read: BeforeRead | None = None) -> bytes:
         """The next bytes from the peer, b"" when it has closed its side.
+
+        Args:
+            before_read: called when bytes have come; where that can be told without reading them, before they are read.
+                What it returns is awaited first.
 
         Raises:
             ConnectionLostError: the stream is broken.
@@ -152,8 +162,8 @@ class Transport(ABC):
         self.sent += count
         if self._progress:
             self._progress.unpark_all()
-        if self.on_sent is not None:
-            self.on_sent()
+        if self.tells_sent:
+            self._on_sent()
 
     def _lost(self, exc: Exception) -> ConnectionLostError:
         return ConnectionLostError(f"the connection to {self.peer} broke: {exc}", address=self.peer)
@@ -162,8 +172,8 @@ class Transport(ABC):
 class SocketTransport(Transport):
     """Takes the socket out of a trio.SocketStream and drives it directly."""
 
-    def __init__(self, stream: trio.SocketStream, peer: str) -> None:
-        super().__init__(peer)
+    def __init__(self, stream: trio.SocketStream, peer: str, on_sent: OnSent) -> None:
+        super().__init__(peer, on_sent)
         self._socket = socket_of(stream)
         self._socket.setblocking(False)
         self._receive_size = _RECEIVE_SIZE
@@ -220,12 +230,12 @@ class SocketTransport(Transport):
                 return False
         return True
 
-    async def receive(self) -> bytes:
+    async def receive(self, before_read: BeforeRead | None = None) -> bytes:
         """Wait for bytes and read them; the size of a read follows what comes."""
         while True:
             try:
                 await trio.lowlevel.wait_readable(self._socket.fileno())
-                if self.before_read is not None and (waiting := self.before_read()) is not None:
+                if before_read is not None and (waiting := before_read()) is not None:
                     await waiting
                 data = self._socket.recv(min(self._receive_size, self.most_received))
             except (BlockingIOError, InterruptedError):
@@ -261,8 +271,8 @@ class SocketTransport(Transport):
 class StreamTransport(Transport):
     """Any trio stream: memory, TLS."""
 
-    def __init__(self, stream: trio.abc.Stream, peer: str) -> None:
-        super().__init__(peer)
+    def __init__(self, stream: trio.abc.Stream, peer: str, on_sent: OnSent) -> None:
+        super().__init__(peer, on_sent)
         self._stream = stream
 
     def flush_now(self) -> None:
@@ -282,13 +292,13 @@ class StreamTransport(Transport):
                 raise self._lost(exc) from exc
             self._note_sent(len(data))
 
-    async def receive(self) -> bytes:
+    async def receive(self, before_read: BeforeRead | None = None) -> bytes:
         """Receive as much as the stream has, up to a chunk."""
         try:
             data = bytes(await self._stream.receive_some(_RECEIVE_SIZE))
         except (trio.BrokenResourceError, trio.ClosedResourceError) as exc:
             raise self._lost(exc) from exc
-        if self.before_read is not None and (waiting := self.before_read()) is not None:
+        if before_read is not None and (waiting := before_read()) is not None:
             await waiting
         return data
 
@@ -302,8 +312,8 @@ class StreamTransport(Transport):
         await trio.aclose_forcefully(self._stream)
 
 
-def transport_of(stream: trio.abc.Stream, peer: str) -> Transport:
+def transport_of(stream: trio.abc.Stream, peer: str, on_sent: OnSent) -> Transport:
     """The form that fits a stream. A socket stream is taken over: it is of no use to others any more."""
     if isinstance(stream, trio.SocketStream):
-        return SocketTransport(stream, peer)
-    return StreamTransport(stream, peer)
+        return SocketTransport(stream, peer, on_sent)
+    return StreamTransport(stream, peer, on_sent)

@@ -1,4 +1,4 @@
-"""Turns values into the bodies of messages and back: the formats binary, string, json and msgpack. Pure.
+"""Turns values into the bodies of messages and back: the formats binary, string, json, msgpack and Avro. Pure.
 
 A message's body is always bytes. These formats let users send a value instead, such as a dict or a row of a Spark
 DataFrame. Nothing here depends on messages, and nothing unpickles.
@@ -13,13 +13,23 @@ from rocketpy.serialization.named import serializer
 from rocketpy.serialization.serializer import Serializer
 
 if TYPE_CHECKING:
+    from rocketpy.serialization.avro_bytes import AvroSerializer
     from rocketpy.serialization.json_text import JsonSerializer
     from rocketpy.serialization.msgpack_bytes import MsgpackSerializer
     from rocketpy.serialization.single import BinarySerializer, StringSerializer
 
-__all__ = ["BinarySerializer", "JsonSerializer", "MsgpackSerializer", "Serializer", "StringSerializer", "serializer"]
+__all__ = [
+    "AvroSerializer",
+    "BinarySerializer",
+    "JsonSerializer",
+    "MsgpackSerializer",
+    "Serializer",
+    "StringSerializer",
+    "serializer",
+]
 
 _HOMES = {
+    "AvroSerializer": "avro_bytes",
     "BinarySerializer": "single",
     "JsonSerializer": "json_text",
     "MsgpackSerializer": "msgpack_bytes",

@@ -19,6 +19,10 @@ def serializer(which: str | Serializer) -> Serializer:
         ConfigError: no format has this name, or the object has no `name`, `encode` and `decode`.
     """
     if isinstance(which, str):
+        if which == "avro":
+            raise ConfigError(
+                "the value format avro needs a schema: give AvroSerializer(schema), of rocketpy.serialization"
+            )
         if which not in _NAMES:
             raise ConfigError(f"there is no value format {which!r:.100}; the formats are {', '.join(_NAMES)}")
         named = _NAMED.get(which)

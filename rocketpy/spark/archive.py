@@ -1,12 +1,13 @@
-"""One zip of rocketpy and what it needs, for executors whose Python has neither.
+"""A zip file of rocketpy and its dependencies, for executors whose Python does not have them.
 
-``sc.addPyFile(rocketpy.spark.archive())`` sends it with a job; Spark puts it on the path of every Python worker. It is
-made from what is installed here, Python modules only: msgpack, which is quicker with its compiled part, works without.
-It holds the client, not the broker.
+``sc.addPyFile(rocketpy.spark.archive())`` sends it with a job, and Spark puts it on the path of every Python worker. It
+is made from the packages that are installed here, and contains only Python modules: msgpack is faster with its compiled
+extension, but works without it. The zip contains the client, not the broker.
 
-Modules lie in it compiled, for the version of Python that makes it, which Spark asks of its workers anyway. Sources
-would be compiled again by every worker, since a zip keeps no cache; and beside the compiled they would double the
-directory, which Python up to 3.12 reads again for every package in use whenever PySpark 3.5 begins a task.
+The modules in it are compiled, for the version of Python that makes the zip. Spark requires its workers to have the
+same version anyway. Every worker would compile sources again, because Python does not cache modules in a zip. Sources
+beside the compiled modules would double the size of the zip's directory, which Python up to 3.12 reads again for every
+imported package whenever PySpark 3.5 begins a task.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ __all__ = ["PACKAGES", "archive"]
 
 PACKAGES = {
     "rocketpy": "rocketpy",
+    "pyspark_rocketmq": "rocketpy",
     "attr": "attrs",
     "attrs": "attrs",
     "idna": "idna",
@@ -36,43 +38,45 @@ PACKAGES = {
     "tenacity": "tenacity",
     "trio": "trio",
 }
-"""What goes in: packages as they are imported, and the distributions that they come from."""
+"""The packages in the zip by their import names, with the distributions that they come from."""
 
 _SUFFIXES = (".zip", ".egg", ".jar")
-"""What Spark puts on the path of workers; files of any other name it sends along and leaves aside without a word."""
-_LEFT_OUT = frozenset({"__pycache__", "_tests", "_tools", "testing", "tests"})
+"""The suffixes of files that Spark puts on the path of workers. It sends other files too, but ignores them silently."""
+_LEFT_OUT = frozenset({"__pycache__", "_tests", "_tools", "cli", "testing", "tests"})
 _NOTICES = ("LICEN", "NOTICE", "COPYING", "METADATA")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The time of every entry: the earliest that a zip knows, since nobody asks."""
+"""The time of every entry. Nothing uses it, so it is the earliest one that a zip can have."""
 
 
 class _Entry(NamedTuple):
     name: str
+    """Its path in the archive, with slashes."""
     path: Path
+    """The file that it is read from."""
 
 
 def archive(path: str | os.PathLike[str] | None = None) -> str:
-    """Make the zip, and return where it lies.
+    """Make the zip, and return its path.
 
     Args:
-        path: the file to write, `.zip` at its end. Left out, the zip lies in a folder of its own that goes when this
-            process ends, and further calls return the same one: right for `addPyFile`, since Spark reads the file as
-            long as its driver lives.
+        path: the file to write, which must end in `.zip`, `.egg` or `.jar`. When None, the zip is in a temporary
+            directory that is deleted when this process ends, and further calls return the same zip. That suits
+            `addPyFile`, because Spark reads the file only while its driver runs.
 
     Raises:
-        ConfigError: Spark would ignore a file of this name, or what has to go in is not installed as files.
+        ConfigError: Spark would ignore a file with this name, or a package is not installed as files in a directory.
     """
     if path is None:
         return _of_this_process()
     target = Path(path)
     if target.suffix.lower() not in _SUFFIXES:
-        raise ConfigError(f"Spark takes {', '.join(_SUFFIXES)} as packages and would ignore {target.name!r}")
+        raise ConfigError(f"Spark accepts {', '.join(_SUFFIXES)} as packages, and would ignore {target.name!r}")
     _write(target)
     return str(target)
 
 
 _made: dict[int, str] = {}
-"""The archive of this process, by its id: a fork neither uses nor removes that of its parent."""
+"""The archive of each process, by process id, because a forked child must not use or remove that of its parent."""
 
 
 def _of_this_process() -> str:
@@ -95,7 +99,7 @@ def _remove(owner: int, folder: Path) -> None:
 
 
 def _write(target: Path) -> None:
-    """Write under another name first: nobody finds half an archive."""
+    """Write under a temporary name first, so that no other process reads an incomplete archive."""
     from zipfile import ZIP_DEFLATED, ZipFile
 
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
@@ -121,7 +125,7 @@ def _add(into: ZipFile, entry: _Entry) -> None:
 
 
 def _compiled(source: bytes, name: str) -> bytes:
-    """The bytes of a `.pyc` that is taken as it is: known by a hash (PEP 552), and never compared with a source."""
+    """The bytes of an unchecked hash-based `.pyc` (PEP 552), which Python does not compare with a source."""
     import marshal
     from importlib.util import MAGIC_NUMBER, source_hash
 
@@ -138,7 +142,7 @@ def _entries() -> Iterator[_Entry]:
 
 
 def _folder(package: str) -> Path:
-    """Where the files of a package lie."""
+    """The directory of a package."""
     from importlib.util import find_spec
 
     spec = find_spec(package)
@@ -146,7 +150,7 @@ def _folder(package: str) -> Path:
         raise ConfigError(f"{package} cannot be put into an archive: it is not installed here")
     folder = Path(spec.origin).parent
     if not folder.is_dir():
-        raise ConfigError(f"{package} lies in an archive already, {_zip_of(spec)}: give Spark that one")
+        raise ConfigError(f"{package} is already in an archive, {_zip_of(spec)}: pass that one to Spark")
     return folder
 
 
@@ -162,7 +166,7 @@ def _modules(package: str, folder: Path) -> Iterator[_Entry]:
 
 
 def _notices(distribution: str) -> Iterator[_Entry]:
-    """The licences, which have to go where copies go, and the metadata, which tells versions."""
+    """The licences, which must accompany copies, and the metadata, which has the versions."""
     from importlib.metadata import PackageNotFoundError
     from importlib.metadata import distribution as installed
 
@@ -179,9 +183,9 @@ def _notices(distribution: str) -> Iterator[_Entry]:
 
 
 def _own_notices() -> Iterator[_Entry]:
-    """Ours, from beside the package in a checkout, or from where an installer put them.
+    """The notices of rocketpy, from beside the package in a checkout, or from where an installer has put them.
 
-    Not by the name of the distribution: on the public index another project has it.
+    They are not looked up by the name of the distribution, because another project has that name on the public index.
     """
     beside = _folder("rocketpy").parent
     folders: Iterable[Path] = [beside, *sorted(beside.glob("rocketpy-*.dist-info/licenses"))]

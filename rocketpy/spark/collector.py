@@ -1,7 +1,7 @@
-"""Spares the garbage collector of a Python worker what is there for good: modules, and what Spark brought along.
+"""Has the garbage collector of a Python worker ignore permanent objects: those of modules, and Spark's own.
 
-Rows come and go by the hundred thousand, and every so many of them the collector walks over all that has stayed; the
-daemon of PySpark 4 does so after each task as well. That took a sixth of what a worker spends on a row.
+Rows are created and freed by the hundred thousand, and the collector visits all remaining objects again and again. The
+daemon of PySpark 4 also runs it after each task. That took a sixth of a worker's time per row.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import gc
 __all__ = ["spare_collector"]
 
 _OF_THE_INTERPRETER = 1000
-"""So many objects may be frozen from the start: 375 are in Python 3.12, none in others."""
+"""The number of objects that the interpreter itself may have frozen: 375 in Python 3.12, none in other versions."""
 
 
 def spare_collector() -> None:
-    """Have the collector leave alone what is alive now, unless somebody did that before, in this process or above it.
+    """Freeze all objects that exist now, unless other code has done that before, in this process or its parent.
 
-    Garbage is collected first. What is left alone is freed by its reference counts as always, so only a cycle that is
-    alive now and given up later stays.
+    Garbage is collected first. Frozen objects are still freed by reference counting. So only reference cycles that
+    exist now and become garbage later stay in memory.
     """
     if gc.isenabled() and gc.get_freeze_count() < _OF_THE_INTERPRETER:
         gc.collect()

@@ -1,8 +1,8 @@
-"""The parts of a message that a column can give, and what may stand in such a column.
+"""The parts of a message that a column can provide, and the values that such a column may have.
 
-The rules alone, one value at a time: null, and empty text, stands for what is not there; text may be any single value;
-everything else has one type. Errors name the part and the type found, never the value. `rocketpy.spark.rows` looks the
-columns up and walks over rows. Pure, and without pyspark.
+This module has only the rules for single values: null and empty text mean that the message does not have the part; a
+text can be any single value; all other parts have one type. Errors name the part and the type found, never the value.
+`rocketpy.spark.rows` looks the columns up and iterates over rows. Pure, and without pyspark.
 """
 
 from __future__ import annotations
@@ -17,16 +17,29 @@ from rocketpy.message import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
 from rocketpy.message.message import MOST_LEVELS
 from rocketpy.serialization.plain import scalar_text
 from rocketpy.wire.names import NOT_ALLOWED_SEND, check_topic
+from rocketpy.wire.properties import encode_properties
 
-__all__ = ["FIELDS", "PUTS", "TOPIC", "VALUE", "WHOLE_ROW", "Put", "encoded_body", "key_texts", "topic_name"]
+__all__ = [
+    "FIELDS",
+    "PUTS",
+    "TEXTS",
+    "TOPIC",
+    "VALUE",
+    "WHOLE_ROW",
+    "Put",
+    "encoded_body",
+    "encoded_column",
+    "key_texts",
+    "topic_name",
+]
 
 Put = Callable[[dict[str, str], Any], None]
-"""Writes the value of a column, which is not null, into the properties of a message, under the names of the wire."""
+"""Writes the value of a column, which is not null, into the properties of a message, under their names on the wire."""
 
 TOPIC: Final = "topic"
 VALUE: Final = "value"
 WHOLE_ROW: Final = "*"
-"""In place of a column: the row itself, as an object of its columns."""
+"""Used in place of a column name: the whole row, as an object with a member for each column."""
 
 _LARGEST = 2**63 - 1
 _SEPARATORS = frozenset("\x01\x02")
@@ -36,21 +49,21 @@ _known_topics: set[str] = set()
 
 
 def encoded_body(value: object, encode: Callable[[object], Any]) -> bytes:
-    """The body of a message, of what is not null and does not become empty.
+    """Encode a value as the body of a message.
 
     Raises:
-        ConfigError: it is null or empty.
-        SerializationError: the format does not take it.
-        TypeError: a format of the user's own gives something else than bytes.
+        ConfigError: the value is null, or the body is empty.
+        SerializationError: the format cannot encode the value.
+        TypeError: a serializer of the user's did not return bytes.
     """
     body = None if value is None else encode(value)
     if type(body) is bytes and body:
         return body
     if value is not None and not isinstance(body, bytes | bytearray | memoryview):
-        raise TypeError(f"a value format has to give bytes, not {_type(body)}")
+        raise TypeError(f"a value format must return bytes, not {_type(body)}")
     if not body:
         raise ConfigError(
-            f"the value is {'null' if value is None else 'empty'}, and RocketMQ takes no message without a body: "
+            f"the value is {'null' if value is None else 'empty'}, and RocketMQ accepts no message without a body: "
             'filter such rows out, or skip them with bad_rows="skip"'
         )
     return bytes(body)
@@ -70,7 +83,7 @@ def topic_name(value: object) -> str:
         raise ConfigError(f"the topic is of the type {_type(value)}: give a string")
     check_topic(value)
     if value in NOT_ALLOWED_SEND:
-        raise ConfigError(f"nobody may send to the topic {value}: the broker writes it itself")
+        raise ConfigError(f"clients cannot send to the topic {value}: only the broker writes to it")
     _remember(_known_topics, value)
     return value
 
@@ -136,10 +149,10 @@ def _put_keys(properties: dict[str, str], value: object) -> None:
 
 
 def key_texts(value: object) -> tuple[str, ...]:
-    """The keys in a column: an array of single values, or one that may hold several with spaces between.
+    """The keys in a column: an array of single values, or one text with keys separated by spaces.
 
     Raises:
-        ConfigError: the type is none for keys, or a key cannot be one.
+        ConfigError: the type of the column, or a key, is not usable.
     """
     if not isinstance(value, list | tuple) or hasattr(value, "__fields__"):
         return tuple(_text("the key", value).split())
@@ -244,6 +257,32 @@ PUTS: Final[Mapping[str, Put]] = {
     "wait_store_ok": _put_wait_store_ok,
 }
 """How each optional part is written, in the order in which they are."""
+
+
+TEXTS: Final[Mapping[str, str]] = {"tags": PropertyName.TAGS, "keys": PropertyName.KEYS}
+"""The property of each part that stands in it as it is, if it is printable text that is not blank."""
+
+
+def _encoded_plain(value: dict[str, Any]) -> str | None:
+    """A map with names that were checked before and printable texts that are not blank, encoded; None for any other."""
+    encoded = ""
+    for name, text in value.items():
+        if not (type(text) is str and text and text.isprintable() and name in _known_names) or text.isspace():
+            return None
+        encoded = f"{encoded}{name}\x01{text}\x02"
+    return encoded
+
+
+def encoded_column(field: str, value: object) -> str:
+    """The properties that a column writes, encoded."""
+    if type(value) is dict and field == "properties":
+        encoded = _encoded_plain(value)
+        if encoded is not None:
+            return encoded
+    properties: dict[str, str] = {}
+    PUTS[field](properties, value)
+    return encode_properties(properties)
+
 
 FIELDS: Final = (TOPIC, VALUE, *PUTS)
 """The parts of a message that columns can give, and the names of the columns they are looked for in."""

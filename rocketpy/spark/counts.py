@@ -1,8 +1,8 @@
-"""What a sink has written: sums that executors add to and the driver reads.
+"""Counts of the rows that a sink has written: executors add to them, and the driver reads them.
 
-On executors they are accumulators of Spark, of which Spark keeps the updates of tasks that succeeded: what a failed
-task had sent before it failed is not in the sums, and what its retry sent is. Without Spark they are plain sums of this
-process. Not here: when a partition adds its counts, which it does once, at its end.
+With Spark they are accumulators, and Spark only keeps the updates of tasks that succeeded: messages that a failed task
+has sent are not counted, those of its retry are. Without Spark they are plain sums of this process. A partition adds
+its counts once, at its end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _lock = threading.Lock()
 
 def _forget_after_fork() -> None:
     global _lock
-    _lock = threading.Lock()  # a thread that did not come along may have held it
+    _lock = threading.Lock()  # a thread that does not exist in the child may have held it
 
 
 if hasattr(os, "register_at_fork"):
@@ -29,14 +29,14 @@ if hasattr(os, "register_at_fork"):
 
 
 class Counts(NamedTuple):
-    """How many rows, and the `bytes` of the bodies that were sent."""
+    """Numbers of rows, and the bytes of the bodies that were sent."""
 
     sent: int = 0
-    """Messages that a broker has acknowledged."""
+    """Messages that a broker has acknowledged, or that were found to be stored already."""
     failed: int = 0
-    """Rows given up because they could not be sent, with ``failed_sends="count"``."""
+    """Rows whose messages could not be sent, with ``failed_sends="count"``."""
     skipped: int = 0
-    """Rows passed over, for a function answered None, or they could be no message, with ``bad_rows="skip"``."""
+    """Rows for which `to_message` returned None, and bad rows with ``bad_rows="skip"``."""
     bytes: int = 0
     """Bytes of the bodies of the messages that were sent."""
 
@@ -46,7 +46,7 @@ class Counts(NamedTuple):
 
 
 class Tally:
-    """The sums of one sink; pickled on the driver it takes accumulators along."""
+    """The counts of one sink. When it is pickled on the driver, its accumulators are included."""
 
     def __init__(self) -> None:
         self._here = Counts()
@@ -55,16 +55,16 @@ class Tally:
         self.connect()
 
     def connect(self) -> None:
-        """Make the accumulators, when they are missing and this is the driver of a SparkContext."""
+        """Make the accumulators, if there are none yet and this is the driver of a SparkContext."""
         context = active_context()
         if context is None:
             return
-        with _lock:  # jobs may begin in several threads, and all of them have to take the same ones along
+        with _lock:  # jobs may begin in several threads, and must all use the same accumulators
             if self._accumulators is None:
                 self._accumulators = tuple(context.accumulator(0) for _ in Counts._fields)
 
     def add(self, counts: Counts) -> None:
-        """Add what one partition has written."""
+        """Add the counts of one partition."""
         if self._accumulators is None:
             with _lock:
                 self._here = self._here.plus(counts)
@@ -75,16 +75,16 @@ class Tally:
 
     @property
     def value(self) -> Counts:
-        """The sums, on the driver.
+        """The counts of all partitions, on the driver.
 
         Raises:
-            ConfigError: they are not known here.
+            ConfigError: this is not the driver, or nothing was counted.
         """
         if self._accumulators is None:
             if self._went_without:
                 raise ConfigError(
-                    "the sink went to executors without a SparkContext (as under Spark Connect), so nobody counts what "
-                    "they write: count the rows of the DataFrame, or the messages of the topic"
+                    "the sink was sent to executors without a SparkContext (as under Spark Connect), so its rows are "
+                    "not counted: count the rows of the DataFrame, or the messages of the topic"
                 )
             return self._here
         if any(getattr(each, "_deserialized", False) for each in self._accumulators):
@@ -92,7 +92,7 @@ class Tally:
         return self._here.plus(Counts(*(each.value for each in self._accumulators)))
 
     def __getstate__(self) -> tuple[Any, ...] | None:
-        """The accumulators alone: sums of this process stay here."""
+        """Only the accumulators, without the sums of this process."""
         self.connect()
         if self._accumulators is None:
             self._went_without = True

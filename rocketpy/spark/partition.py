@@ -1,22 +1,25 @@
-"""Writes one partition: rows to messages, messages to brokers, positions back to rows.
+"""Writes one partition: turns rows into messages, sends them, and turns positions of messages back into row numbers.
 
-Every message is acknowledged when it returns. What fails is named by the number of its row, counted from 1 with rows
-included that have no message, and by its keys. Not here: which rows are bad, and how a failed send is tried again.
+All messages are acknowledged when it returns. Errors name the keys and the number of the row, counted from 1, including
+rows without a message. Other modules decide which rows are bad, and how failed sends are retried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from rocketpy.errors import RowError, SendError, SendManyError
 from rocketpy.logs import get_logger
+from rocketpy.producer.send_many import frame_bounds
 from rocketpy.spark.collector import spare_collector
 from rocketpy.spark.counts import Counts
 from rocketpy.spark.producers import producers
+from rocketpy.spark.row_keys import key_reader
 from rocketpy.spark.row_numbers import RowNumbers
 from rocketpy.spark.rows import BadRow
+from rocketpy.wire.message_columns import MessageColumns
 
 if TYPE_CHECKING:
     from rocketpy.message import Message
@@ -24,77 +27,185 @@ if TYPE_CHECKING:
     from rocketpy.spark.task import Task
     from rocketpy.sync import Producer
 
-__all__ = ["write_partition"]
+__all__ = ["Stored", "write_partition"]
 
 logger = get_logger(__name__)
 
 
-def write_partition(rows: Iterable[Any], config: SinkConfig, task: Task, *, before: int = 0) -> Counts:
-    """Send the rows of a partition; a partition without messages needs no producer.
+def write_partition(
+    rows: Iterable[Any],
+    config: SinkConfig,
+    task: Task,
+    *,
+    before: int = 0,
+    columns: Sequence[str] | None = None,
+    stored: Stored | None = None,
+) -> Counts:
+    """Send the rows of a partition. If there are no messages, no producer is used.
 
     Args:
-        rows: all of them, or the next ones.
-        config: how.
-        task: which partition it is.
+        rows: all rows of the partition, or the next ones.
+        config: the settings.
+        task: identifies the partition.
         before: how many rows of the partition were written before these.
+        columns: the columns, if the rows are plain tuples with a value for each of them.
+        stored: knows the messages that brokers have already. They are not sent, and are counted as sent. Only with
+            `marks` of the settings.
 
     Raises:
+        ConfigError: a required column is not among `columns`.
         RowError: a row could not be turned into a message, or its message could not be sent.
     """
-    partition = _Partition(config, task, before)
-    messages = partition.messages(rows)
+    partition = _Partition(config, task, before, stored)
+    messages = partition.messages(rows, columns)
     first = next(messages, None)
     if first is None:
-        return Counts(skipped=partition.numbers.left_out)
+        return partition.counts()
     with producers().use(config.producer) as producer:
         if task.is_in_worker:
-            spare_collector()  # once the modules of a producer are there too
+            spare_collector()  # only now, so that it includes the modules of a producer
         return partition.send(producer, chain((first,), messages))
 
 
+class Stored(Protocol):
+    """Knows the messages of a partition that brokers have already."""
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether there may be any."""
+
+    def has(self, message: Message, row: int) -> bool:
+        """Whether there is the message of a row, which has its unique id. Raises an error if it cannot be told."""
+
+
 class _Partition:
-    """What has to be remembered between a row and the end of its send.
+    """The state of one call: which rows have no message, and which could not be sent.
 
     Attributes:
-        numbers: which rows have no message, counted from the first of these.
-        given_up: rows whose messages could not be sent.
+        numbers: the rows without a message, counted from the first row of this call.
+        given_up: the number of rows whose messages could not be sent.
     """
 
-    def __init__(self, config: SinkConfig, task: Task, before: int) -> None:
+    def __init__(self, config: SinkConfig, task: Task, before: int, stored: Stored | None) -> None:
         self._config = config
         self._task = task
         self._before = before
+        self._provenance = task.provenance() if config.marks else None
+        self._stored = stored
+        self._found = self._found_bytes = 0
         self.numbers = RowNumbers()
         self.given_up = 0
 
-    def messages(self, rows: Iterable[Any]) -> Iterator[Message]:
-        """The messages of the rows that have one."""
-        to_message = self._config.mapping.to_message()
-        mark = self._task.provenance().mark if self._config.provenance else None
+    def messages(self, rows: Iterable[Any], columns: Sequence[str] | None) -> Iterator[Message | MessageColumns]:
+        """The messages of the rows; as columns, if they may share a frame."""
+        if self._config.dedupe_key is not None or (self._stored is not None and self._stored.is_searched):
+            return self._one_by_one(rows, columns)
+        return self._in_columns(rows, columns)
+
+    def _one_by_one(self, rows: Iterable[Any], columns: Sequence[str] | None) -> Iterator[Message]:
+        """The messages of rows that have keys, or may be stored already."""
+        config, key = self._config, None
+        to_message = config.mapping.to_message() if columns is None else config.mapping.compile(columns)
+        key_of = None if config.dedupe_key is None else key_reader(config.dedupe_key, columns)
         for number, row in enumerate(rows, self._before + 1):
             try:
                 message = to_message(row)
+                if key_of is not None and message is not None:
+                    key = key_of(row)
             except BadRow as bad:
-                if not bad.skippable or self._config.bad_rows == "fail":
-                    raise bad.at(number, self._task.partition) from bad.__cause__
+                self._check_skippable(bad, number)
                 message = None
             if message is None:
                 self.numbers.leave_out(number - self._before)
-            elif mark is None:
-                yield message
-            else:
-                yield mark(message, number)
+            elif (marked := self._marked(message, number, key)) is not None:
+                yield marked
 
-    def send(self, producer: Producer, messages: Iterable[Message]) -> Counts:
+    def _marked(self, message: Message, number: int, key: str | None = None) -> Message | None:
+        """A message with its provenance; None if a broker has it already, and it is left out."""
+        if self._provenance is None:
+            return message
+        message = self._provenance.mark(message, number, key)
+        if self._stored is None or not self._stored.has(message, number):
+            return message
+        self.numbers.leave_out(number - self._before)
+        self._found += 1
+        self._found_bytes += len(message.body)
+        return None
+
+    def _in_columns(self, rows: Iterable[Any], columns: Sequence[str] | None) -> Iterator[Message | MessageColumns]:
+        """The messages of rows, of which none has to be looked for."""
+        mapping = self._config.mapping
+        encode = mapping.to_encoded() if columns is None else mapping.compile_encoded(columns)
+        most, largest = frame_bounds(self._config.producer, self._config.batch_size)
+        bodies: list[bytes] = []
+        properties: list[str] = []
+        numbers: list[int] = []
+        size = 0
+        for number, row in enumerate(rows, self._before + 1):
+            try:
+                made = encode(row)
+            except BadRow as bad:
+                self._check_skippable(bad, number)
+                made = None
+            if made is None:
+                self.numbers.leave_out(number - self._before)
+                continue
+            if isinstance(made, tuple):
+                body, text = made
+                bodies.append(body)
+                properties.append(text)
+                numbers.append(number)
+                size += len(body)
+                if len(bodies) < most and size + len(body) <= largest:
+                    continue
+            if bodies:
+                yield self._columns(bodies, properties, numbers)
+                bodies, properties, numbers, size = [], [], [], 0
+            if not isinstance(made, tuple) and (message := self._marked(made, number)) is not None:
+                yield message
+        if bodies:
+            yield self._columns(bodies, properties, numbers)
+
+    def _check_skippable(self, bad: BadRow, number: int) -> None:
+        """Raise the error for a bad row, unless it is to be skipped."""
+        if not bad.skippable or self._config.bad_rows == "fail":
+            raise bad.at(number, self._task.partition) from bad.__cause__
+
+    def _columns(self, bodies: list[bytes], properties: list[str], numbers: list[int]) -> MessageColumns:
+        topic, provenance = self._config.mapping.topic, self._provenance
+        if topic is None:
+            raise AssertionError("rows are encoded only for one topic")
+        if provenance is None:
+            return MessageColumns(topic, bodies, properties)
+        marked = provenance.mark_encoded(properties, numbers)
+        return MessageColumns(topic, bodies, marked, provenance.unique_ids(topic, numbers))
+
+    def counts(self, sent: int = 0, failed: int = 0, size: int = 0) -> Counts:
+        """The counts of this call.
+
+        Args:
+            sent: the number of messages that were sent.
+            failed: the number of messages that could not be sent.
+            size: the bytes of the bodies that were sent.
+        """
+        skipped = self.numbers.left_out - self._found
+        return Counts(sent + self._found, failed, skipped, size + self._found_bytes)
+
+    def send(self, producer: Producer, messages: Iterable[Message | MessageColumns]) -> Counts:
         """Send the messages, and wait until they are stored."""
         on_failure = self._give_up if self._config.failed_sends == "count" else None
         try:
-            result = producer.send_many(messages, batch_size=self._config.batch_size, on_failure=on_failure)
+            # It takes columns among the messages, although users are not told so.
+            result = producer.send_many(
+                cast("Iterable[Message]", messages), batch_size=self._config.batch_size, on_failure=on_failure
+            )
         except SendManyError as error:
             raise self._row_error(error) from error.__cause__
         if self.given_up:
-            logger.warning("%d rows of partition %d were given up and counted", self.given_up, self._task.partition)
-        return Counts(result.messages, result.failed, self.numbers.left_out, result.bytes)
+            logger.warning(
+                "%d rows of partition %d could not be sent, and were counted", self.given_up, self._task.partition
+            )
+        return self.counts(result.messages, result.failed, result.bytes)
 
     def _give_up(self, error: SendManyError) -> None:
         if not self.given_up:
@@ -102,7 +213,7 @@ class _Partition:
         self.given_up += error.count
 
     def _row_error(self, error: SendManyError) -> RowError:
-        """The error of the first row of what failed."""
+        """The error for the first row of a frame that failed."""
         row, why = self._row_of(error.first), _why(error.__cause__)
         if error.count == 1:
             reason = f"its message could not be sent: {why}"
@@ -116,9 +227,9 @@ class _Partition:
 
 
 def _why(error: BaseException | None) -> str:
-    """Why a frame failed, on one line of the driver: of many tries the last one. All of them are in the cause."""
+    """Why a frame failed, on one line for the driver, with the last attempt only. The cause has all attempts."""
     if isinstance(error, SendError) and error.attempts:
         last = error.attempts[-1]
-        tries = len(error.attempts)
-        return f"none of {tries} tries was acknowledged; the last of them, at {last.broker_name}: {last.error}"
+        attempts = len(error.attempts)
+        return f"none of {attempts} attempts was acknowledged; the last of them, at {last.broker_name}: {last.error}"
     return str(error)

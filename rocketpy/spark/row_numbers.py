@@ -1,6 +1,6 @@
-"""Which row a message came from, when rows between were left out. Pure.
+"""Converts positions of messages to row numbers, if some rows have no message. Pure.
 
-Remembers one bit a row, up to the last row that was left out: 12 MB for a hundred million rows, whatever their pattern.
+It keeps one bit for each row, up to the last row without a message: 12 MB for a hundred million rows.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 __all__ = ["RowNumbers"]
 
 _BLOCK = 4096
-"""Bytes whose bits are counted at once."""
+"""Number of bytes whose bits are counted in one step."""
 
 
 class RowNumbers:
-    """Turns positions of messages, from 0, into numbers of rows, from 1.
+    """Converts positions of messages, from 0, to row numbers, from 1.
 
     Attributes:
-        left_out: how many rows have no message.
+        left_out: the number of rows without a message.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class RowNumbers:
         self.left_out = 0
 
     def leave_out(self, row: int) -> None:
-        """Say that a row has no message; in rising order."""
+        """Record that a row has no message. Rows must come in ascending order."""
         place, bit = divmod(row - 1, 8)
         missing = place + 1 - len(self._bits)
         if missing > 0:
@@ -45,6 +45,6 @@ class RowNumbers:
 
     @staticmethod
     def _within(block: bytearray, position: int) -> int:
-        """The same within a block, in which the message is."""
+        """The row number within the block that contains the message."""
         kept = (row for row in range(8 * len(block)) if not block[row >> 3] >> (row & 7) & 1)
         return next(row for count, row in enumerate(kept) if count == position) + 1

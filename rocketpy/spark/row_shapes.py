@@ -1,8 +1,8 @@
-"""What a row looks like: the names of its columns and its values in their order, whatever kind of object it is.
+"""The shape of a row: the names of its columns, and its values in the same order, for all kinds of row objects.
 
-Rows of Spark are told by their shape, so that nothing here needs pyspark: a tuple with `__fields__`. Named tuples,
-dicts and plain tuples, as RDDs hold them, are rows too. The columns of a plain tuple are its positions, and a dict may
-leave out columns that are null. Anything else is one value without columns. Pure.
+A row of Spark is recognized as a tuple with `__fields__`, so this module does not need pyspark. Named tuples, dicts and
+plain tuples, which RDDs may contain, are rows too. The columns of a plain tuple are its positions, and a dict may omit
+columns that are null. Any other object is a single value without columns. Pure.
 """
 
 from __future__ import annotations
@@ -10,20 +10,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-__all__ = ["NOTHING", "Columns", "OpenColumns", "named_values", "whole_row"]
+__all__ = ["NOTHING", "Columns", "OpenColumns", "Unreadable", "named_values", "whole_row"]
 
 Columns = Sequence[str | int] | None
-"""Names of columns, positions where they have no names, None where there is but one value."""
+"""The names of the columns, or their positions if they have no names; None for a single value."""
 
 
 class OpenColumns(tuple[str, ...]):
-    """The columns that one dict has; another may have others."""
+    """The columns of one dict. Another dict may have other columns."""
 
     __slots__ = ()
 
 
+class Unreadable:
+    """Stands in a row for a value that Python cannot have. No part of a message can be made of it.
+
+    Attributes:
+        reason: What is wrong with it, after the name of its column.
+    """
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
 NOTHING: Final[tuple[Any, ...]] = ()
-"""Added to a row it gives the quickest exact tuple: rows of Spark are indexed by code in Python."""
+"""Adding a row to it is the fastest way to an exact tuple. Spark's own Row class has a slow `__getitem__` in Python."""
 
 
 def named_values(row: Any) -> tuple[Columns, tuple[Any, ...]]:
@@ -38,7 +51,7 @@ def named_values(row: Any) -> tuple[Columns, tuple[Any, ...]]:
 
 
 def whole_row(columns: Columns, values: tuple[Any, ...]) -> Any:
-    """The row as one value: an object of its columns, a list where they have no names, or the one value."""
+    """The row as one value: a dict by column, a list if the columns have no names, or the single value."""
     if columns is None:
         return values[0]
     if isinstance(columns, range):

@@ -1,34 +1,58 @@
-"""Makes messages of rows: by the names of their columns, or by a function of the user's.
+"""Turns rows into messages: by the names of their columns, or with a function of the user's.
 
-`RowMapping` says how, as a value that travels to the executors. Where the columns stand is looked up once for each set
-of columns, so that a row costs little. Nothing here sends, counts or decides what becomes of a bad row, and nothing
-needs Spark: the rules of a column are in `rocketpy.spark.columns`, the forms of rows in `rocketpy.spark.row_shapes`.
+Messages that can share a frame are not made at all: their bodies and encoded properties are enough.
+
+`RowMapping` has the settings for this, and is sent to the executors. The positions of the columns are looked up once
+for each set of columns, so that a row costs little. This module does not send or count, does not decide what to do with
+bad rows, and does not need Spark. `rocketpy.spark.columns` has the rules for columns, `rocketpy.spark.row_shapes` the
+kinds of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
 from rocketpy.errors import ConfigError, RocketMQError, RowError, SerializationError
 from rocketpy.message import Message, PropertyName
 from rocketpy.serialization import BinarySerializer, Serializer, StringSerializer, serializer
-from rocketpy.spark.columns import FIELDS, PUTS, TOPIC, VALUE, WHOLE_ROW, encoded_body, key_texts, topic_name
-from rocketpy.spark.row_shapes import NOTHING, Columns, OpenColumns, named_values, whole_row
+from rocketpy.spark.columns import (
+    FIELDS,
+    PUTS,
+    TEXTS,
+    TOPIC,
+    VALUE,
+    WHOLE_ROW,
+    encoded_body,
+    encoded_column,
+    key_texts,
+    topic_name,
+)
+from rocketpy.spark.row_shapes import NOTHING, Columns, OpenColumns, Unreadable, named_values, whole_row
+from rocketpy.wire.properties import encode_properties
 
-__all__ = ["BadRow", "RowMapping"]
+__all__ = ["BadRow", "Encoded", "RowMapping"]
+
+T = TypeVar("T")
 
 Column: TypeAlias = str | int | None
 Values: TypeAlias = tuple[Any, ...]
+Encoded: TypeAlias = tuple[bytes, str]
+"""Body and encoded properties of a message to the topic of the mapping; it may share a frame with any other."""
 
 _new: Final = Message.__new__
 _WAIT: Final = PropertyName.WAIT
+_WAIT_TEXT: Final = encode_properties({_WAIT: "true"})
+_SPECIAL: Final = frozenset({TOPIC, "sharding_key", "delay_level", "deliver_at", "wait_store_ok"})
+"""Parts by which messages may differ so that they cannot share a frame."""
 _NEEDED = (TOPIC, VALUE)
 _WHOLE: Final = -1
-"""In place of a column's place: the whole row."""
+"""Used in place of the position of a column: the whole row."""
 _MOST_SHAPES = 100
+_RECENT: Final = 8
+"""The number of messages of a function among which one that it returns again is noticed."""
 
 
 def _copied(columns: Mapping[str, Column] | None) -> dict[str, Column]:
@@ -41,13 +65,13 @@ def _copied(columns: Mapping[str, Column] | None) -> dict[str, Column]:
 
 
 class BadRow(RocketMQError):
-    """A row that cannot become a message; the code that walks the rows knows its number.
+    """A row that cannot become a message. The code that iterates over the rows knows its number.
 
     Attributes:
-        reason: What is wrong and what to do; never what the row holds.
-        keys: The keys its message would have had, as far as they can be told.
-        skippable: Whether leaving out bad rows may leave out this one. Not so where all rows would be as bad, such as
-            when a column is missing, or where a function of the user's has failed.
+        reason: What is wrong and what to do about it; never the values of the row.
+        keys: The keys that its message would have had, as far as they are known.
+        skippable: Whether ``bad_rows="skip"`` skips this row. False if the other rows would fail too, for example
+            because a column is missing, or if a function of the user's has failed.
     """
 
     def __init__(self, reason: str, *, keys: tuple[str, ...] = (), skippable: bool = True) -> None:
@@ -57,7 +81,7 @@ class BadRow(RocketMQError):
         super().__init__(reason)
 
     def at(self, row: int, partition: int) -> RowError:
-        """The error that the driver of the job shows."""
+        """The error that the driver shows."""
         return RowError(self.reason, row=row, partition=partition, keys=self.keys)
 
 
@@ -66,16 +90,16 @@ class RowMapping:
     """How rows become messages.
 
     Attributes:
-        topic: Where messages go, also those of rows that have a column named topic; where `columns` names the column of
-            the topic, only those of rows in which it is null.
-        columns: Which column gives which part of a message, where the column is not named as the part; None for a part
-            that no column gives. The position stands for the column in tuples without names, and `*` for the whole
-            row, as the value only.
-        value_format: How values become bodies.
-        function: Makes a message of a row, or None to leave the row out; then nothing else is set.
+        topic: The topic of the messages, even if rows have a column named topic. If `columns` has a column for the
+            topic, only of rows in which that is null.
+        columns: The column of each part of a message, if it does not have the name of the part; None if no column has
+            the part. In tuples without names, a column is given by its position. `*` stands for the whole row, and is
+            only for the value.
+        value_format: How values are encoded.
+        function: Turns a row into a message, or returns None to skip the row. Then nothing else is set.
 
     Raises:
-        ConfigError: the settings contradict each other or name what there is not.
+        ConfigError: the settings contradict each other, or a part or format does not exist.
     """
 
     topic: str | None = None
@@ -104,28 +128,52 @@ class RowMapping:
             )
 
     def compile(self, columns: Columns) -> Callable[[Values], Message]:
-        """Look the columns up; what comes back makes a message of the values of a row.
+        """Look up the columns, and return a function that turns the values of a row into a message.
 
-        It raises BadRow where it cannot.
+        The function raises BadRow if it cannot.
 
         Raises:
-            ConfigError: a column that is asked for is not there; the text lists those there are.
+            ConfigError: a required column is missing; the text lists the existing ones.
         """
-        places = self._places(columns)
+        return _message_of(self, columns, self._checked_places(columns))
+
+    def compile_encoded(self, columns: Columns) -> Callable[[Values], Encoded | Message]:
+        """As `compile`, but the function returns only the body and the encoded properties, if such columns allow it.
+
+        It returns messages if there is a column for the topic, the sharding key, the time of delivery, or
+        `wait_store_ok`.
+        """
+        places = self._checked_places(columns)
+        return _message_of(self, columns, places) if _SPECIAL & places.keys() else _encoded_of(self, columns, places)
+
+    def _checked_places(self, columns: Columns) -> dict[str, int]:
+        places = self.places(columns)
         single = isinstance(serializer(self.value_format), BinarySerializer | StringSerializer)
         if single and columns is not None and places[VALUE] == _WHOLE:
-            raise ConfigError('a whole row is no single value: choose value_format="json" or "msgpack"')
-        return _compiled(self, columns, places)
+            raise ConfigError('a whole row is not a single value: choose value_format="json" or "msgpack"')
+        return places
 
     def to_message(self) -> Callable[[Any], Message | None]:
-        """Return a function that makes a message of a row, of whatever kind, or None where the row is to be left out.
+        """Return a function that turns a row of any kind into a message, or returns None if the row is skipped.
 
-        It raises BadRow where it cannot. It remembers the columns of the row before: make one for each partition.
+        The function raises BadRow if it cannot. It remembers the columns of the previous row: make one for each
+        partition.
         """
-        return _by_columns(self) if self.function is None else _by_function(self.function)
+        return _by_columns(self.compile) if self.function is None else _by_function(self.function)
 
-    def _places(self, columns: Columns) -> dict[str, int]:
-        """Where the column of each part stands; -1 for the whole row."""
+    def to_encoded(self) -> Callable[[Any], Encoded | Message | None]:
+        """As `to_message`, but the function returns only body and encoded properties of rows that allow it.
+
+        See `compile_encoded`. The bytes of the messages are the same.
+        """
+        return _by_columns(self.compile_encoded) if self.function is None else _by_function(self.function)
+
+    def places(self, columns: Columns) -> dict[str, int]:
+        """The position of the column of each part that rows with these columns give; -1 for the whole row.
+
+        Raises:
+            ConfigError: a required column is missing.
+        """
         places = {}
         for field in FIELDS:
             column = self._column_of(field)
@@ -140,7 +188,7 @@ class RowMapping:
         return places
 
     def _is_needed(self, field: str, columns: Columns) -> bool:
-        """Whether a part has to have a column: what a dict leaves out is null, and may be where null may be."""
+        """Whether a part must have a column. A column that a dict omits counts as null, so it must allow null."""
         if isinstance(columns, OpenColumns):
             return field == VALUE or (field == TOPIC and self.topic is None)
         return field in _NEEDED or field in self.columns
@@ -150,7 +198,7 @@ class RowMapping:
             return self.columns[field]
         if field == TOPIC and self.topic is not None:
             return None
-        # The columns of a whole row are data, whatever their names: only what is asked for is taken out of them.
+        # If the whole row is sent, its columns are data, and only columns that the user has named are parts too.
         return field if field in _NEEDED or self.columns.get(VALUE) != WHOLE_ROW else None
 
 
@@ -175,12 +223,12 @@ def _only_place(columns: Any, column: str | int) -> int:
 def _missing(field: str, column: str | int, columns: Columns) -> ConfigError:
     if columns is None:
         return ConfigError(
-            f"a row is one value without columns, there is no {column!r} for the {field}: make the value of the "
-            f'messages of it with columns={{"value": "*"}}, or give to_message'
+            f"a row is a single value without columns, so there is no {column!r} for the {field}: use it as the value "
+            f'with columns={{"value": "*"}}, or give to_message'
         )
     there = ", ".join(map(repr, columns)) or "none"
     if isinstance(columns, range):
-        advice = "the columns of tuples have no names, give positions"
+        advice = "the columns of tuples have no names, so give positions"
     elif field == TOPIC:
         advice = "give one topic for all rows, or name the column"
     else:
@@ -190,10 +238,9 @@ def _missing(field: str, column: str | int, columns: Columns) -> ConfigError:
     return ConfigError(f"there is no column {column!r} for the {field}; the columns are {there}: {advice}")
 
 
-def _compiled(mapping: RowMapping, columns: Columns, places: Mapping[str, int]) -> Callable[[Values], Message]:
-    """The loop's body; what does not change from row to row is in its cells."""
-    encoder = serializer(mapping.value_format)
-    encode, as_it_is = encoder.encode, bytes if isinstance(encoder, BinarySerializer) else None
+def _message_of(mapping: RowMapping, columns: Columns, places: Mapping[str, int]) -> Callable[[Values], Message]:
+    """The function for each row. Everything that is the same for all rows is in its closure."""
+    encode, as_it_is = _encoder(mapping)
     topic, topic_at, value_at = mapping.topic or "", places.get(TOPIC), places[VALUE]
     puts = [(places[field], put) for field, put in PUTS.items() if field in places]
     keys_at = places.get("keys")
@@ -201,12 +248,12 @@ def _compiled(mapping: RowMapping, columns: Columns, places: Mapping[str, int]) 
     def message_of(values: Values) -> Message:
         try:
             value = values[value_at] if value_at != _WHOLE else whole_row(columns, values)
-            # Made without its constructor, which would look at everything again.
+            # Made without its constructor, which would check everything again.
             message = _new(Message)
             message.body = value if type(value) is as_it_is and value else encoded_body(value, encode)
             message.topic = topic if topic_at is None else topic_name(values[topic_at] or topic)
             message.flag = 0
-            message.properties = properties = {_WAIT: "true"}
+            message.wire_properties = properties = {_WAIT: "true"}
             for place, put in puts:
                 column = values[place]
                 if column is not None:
@@ -218,13 +265,44 @@ def _compiled(mapping: RowMapping, columns: Columns, places: Mapping[str, int]) 
     return message_of
 
 
-def _by_columns(mapping: RowMapping) -> Callable[[Any], Message]:
-    shapes = _Shapes(mapping)
-    known: object = shapes  # unlike any columns
-    message_of: Callable[[Values], Message]
+def _encoded_of(mapping: RowMapping, columns: Columns, places: Mapping[str, int]) -> Callable[[Values], Encoded]:
+    """The same for body and encoded properties."""
+    encode, as_it_is = _encoder(mapping)
+    value_at, keys_at = places[VALUE], places.get("keys")
+    fields = [(places[field], field, TEXTS.get(field)) for field in PUTS if field in places]
 
-    def to_message(row: Any) -> Message:
-        nonlocal known, message_of
+    def encoded_of(values: Values) -> Encoded:
+        try:
+            value = values[value_at] if value_at != _WHOLE else whole_row(columns, values)
+            body = value if type(value) is as_it_is and value else encoded_body(value, encode)
+            properties = _WAIT_TEXT
+            for place, field, name in fields:
+                column = values[place]
+                if name and type(column) is str and column and column.isprintable() and not column.isspace():
+                    properties = f"{properties}{name}\x01{column}\x02"  # nearly every text
+                elif column is not None:
+                    properties += encoded_column(field, column)
+        except Exception as exc:
+            raise _bad_values(exc, columns, values, keys_at) from exc
+        return body, properties
+
+    return encoded_of
+
+
+def _encoder(mapping: RowMapping) -> tuple[Callable[[object], Any], type[bytes] | None]:
+    """The function that encodes values, and the type of values that it leaves as they are."""
+    encoder = serializer(mapping.value_format)
+    return encoder.encode, bytes if isinstance(encoder, BinarySerializer) else None
+
+
+def _by_columns(compiled: Callable[[Columns], Callable[[Values], T]]) -> Callable[[Any], T]:
+    """A function for rows of any kind, from one that returns the function for the values of rows with some columns."""
+    shapes = _Shapes(compiled)
+    known: object = shapes  # unlike any columns
+    made_of: Callable[[Values], T]
+
+    def of_row(row: Any) -> T:
+        nonlocal known, made_of
         columns = getattr(row, "__fields__", None)
         if columns is not None:
             values = NOTHING + row
@@ -232,52 +310,55 @@ def _by_columns(mapping: RowMapping) -> Callable[[Any], Message]:
             columns, values = named_values(row)
         if columns is not known:
             if columns != known:
-                message_of = shapes.look_up(columns)
+                made_of = shapes.look_up(columns)
             known = columns
-        return message_of(values)
+        return made_of(values)
 
-    return to_message
+    return of_row
 
 
-class _Shapes:
-    """What was looked up for the columns seen so far: dicts have now these, now those."""
+class _Shapes(Generic[T]):
+    """The functions for all sets of columns seen so far, because dicts may differ in their columns."""
 
-    def __init__(self, mapping: RowMapping) -> None:
-        self._mapping = mapping
-        self._compiled: dict[object, Callable[[Values], Message]] = {}
+    def __init__(self, compiled: Callable[[Columns], Callable[[Values], T]]) -> None:
+        self._compile = compiled
+        self._compiled: dict[object, Callable[[Values], T]] = {}
 
-    def look_up(self, columns: Columns) -> Callable[[Values], Message]:
+    def look_up(self, columns: Columns) -> Callable[[Values], T]:
         shape = type(columns), None if columns is None else tuple(columns)
-        message_of = self._compiled.get(shape)
-        if message_of is None:
+        made_of = self._compiled.get(shape)
+        if made_of is None:
             try:
-                message_of = self._mapping.compile(columns)
+                made_of = self._compile(columns)
             except ConfigError as exc:
                 raise BadRow(str(exc), skippable=isinstance(columns, OpenColumns)) from exc
             if len(self._compiled) >= _MOST_SHAPES:
                 self._compiled.clear()
-            self._compiled[shape] = message_of
-        return message_of
+            self._compiled[shape] = made_of
+        return made_of
 
 
 def _by_function(function: Callable[[Any], object]) -> Callable[[Any], Message | None]:
-    last: Message | None = None
+    recent: dict[int, Message] = {}
+    """The last messages by identity. Few, because their bodies may be large."""
 
     def to_message(row: Any) -> Message | None:
-        nonlocal last
         try:
             message = function(row)
         except Exception as exc:
             raise _bad_row(exc, "to_message") from exc
         if message is None:
             return None
-        if message is last:
-            # The frame of the last row may not be sent yet: changed for this row, the message would be sent twice.
+        if id(message) in recent:
+            # The message may not be sent yet. If it was changed for this row, it would be sent twice.
             raise BadRow(
-                "to_message returned the Message of the row before again: make a new one for every row", skippable=False
+                "to_message returned the Message of an earlier row again: make a new one for every row",
+                skippable=False,
             )
         if isinstance(message, Message):
-            last = message
+            if len(recent) == _RECENT:
+                recent.clear()
+            recent[id(message)] = message
             return message
         kind = type(message).__name__
         raise BadRow(f"to_message returned a {kind}: return a Message, or None to skip the row", skippable=False)
@@ -288,7 +369,11 @@ def _by_function(function: Callable[[Any], object]) -> Callable[[Any], Message |
 def _bad_values(error: Exception, columns: Columns, values: Values, keys_at: int | None) -> BadRow:
     if columns is not None and len(values) != len(columns):
         return BadRow(f"the row has {len(values)} values for its {len(columns)} columns: fill it up with nulls")
-    return _bad_row(error, "the value format", None if keys_at is None else values[keys_at])
+    keys = None if keys_at is None else values[keys_at]
+    for column, value in zip(columns or (), values, strict=False):
+        if type(value) is Unreadable:
+            return BadRow(f"the column {column!r:.100} {value.reason}", keys=_told_keys(keys))
+    return _bad_row(error, "the value format", keys)
 
 
 def _bad_row(error: Exception, what: str, keys: object = None) -> BadRow:

@@ -1,4 +1,4 @@
-"""One `request_soon` under way: a task of the portal makes the request, and its outcome completes a future."""
+"""One `request_soon`: a task of the portal makes the request, and its outcome completes a future."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from rocketpy.errors import ClientClosedError
 from rocketpy.portal import Call
 
 if TYPE_CHECKING:
-    from rocketpy.client.sending import Choice
+    from rocketpy.client.sends.sending import Choice
     from rocketpy.message import MessageExt
     from rocketpy.portal import Portal
-    from rocketpy.producer import Producer
-    from rocketpy.producer.requesting import Asked
+    from rocketpy.producer.requesting import PreparedRequest, Requester
     from rocketpy.sync.future import SendFuture
     from rocketpy.sync.gate import Gate
 
@@ -39,12 +38,13 @@ class AskedSoon:
         self._future = future
         self.beginner = threading.get_ident()
 
-    def begin(self, home: Portal, producer: Producer, asked: Asked, choice: Choice | None, retries: int) -> None:
+    def begin(
+        self, home: Portal, requests: Requester, asked: PreparedRequest, choice: Choice | None, retries: int
+    ) -> None:
         """Start the request in the portal."""
-        call = Call(partial(producer.ask, asked, choice, retries))
-        call.on_end = partial(self._ended, call)
+        call = Call(partial(requests.ask, asked, choice, retries))
         try:
-            home.post(call.start, home.start_soon)
+            home.post(call.start, home.start_soon, partial(self._ended, call))
         except ClientClosedError as error:
             self._done(error)
         self.beginner = 0
@@ -55,13 +55,8 @@ class AskedSoon:
             outcome: MessageExt | BaseException = call.result()
         except BaseException as error:  # noqa: BLE001 - the future holds any error
             outcome = error
-        call.on_end = _nothing  # it refers to the call: no cycle may stay behind
         self._done(outcome)
 
     def _done(self, outcome: MessageExt | BaseException) -> None:
         self._future.complete(outcome)
         self._gate.leave(self)  # last: those who wait until the gate is empty find the callbacks due
-
-
-def _nothing() -> None:
-    """Do nothing at the end of a call whose future is complete."""

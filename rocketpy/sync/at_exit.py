@@ -1,4 +1,4 @@
-"""The end of the interpreter: waits for what `send_soon` has accepted, and reports what is lost all the same."""
+"""The end of the interpreter: waits for messages that `send_soon` has accepted, and reports those that are lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol
 from rocketpy.portal import before_end
 from rocketpy.sync.unseen import tell_everything
 
-__all__ = ["collected", "forget", "forget_if_idle", "remember"]
+__all__ = ["collected", "forget", "forget_if_collected", "remember"]
 
 _GRACE = 0.1
 """Seconds to wait before saying so. Most of what is under way ends within this time."""
@@ -48,15 +48,15 @@ class Sender(Protocol):
 
 
 _senders: set[Sender] = set()
-"""Those that are open, and those that were collected with messages under way, which nothing else refers to."""
+"""Open senders, and senders whose producer was garbage-collected while messages were in flight."""
 _collected: set[Sender] = set()
-"""The latter."""
+"""Only the senders whose producer was garbage-collected."""
 
 
 def remember(sender: Sender) -> None:
     """Wait for it at the end."""
     for other in tuple(_collected):
-        forget_if_idle(other)
+        forget_if_collected(other)
     _senders.add(sender)
 
 
@@ -71,9 +71,9 @@ def collected(sender: Sender) -> None:
     _collected.add(sender)
 
 
-def forget_if_idle(sender: Sender) -> None:
-    """Forget one that was collected, unless it has something under way."""
-    if not sender.due:
+def forget_if_collected(sender: Sender) -> None:
+    """Forget one whose producer was collected, unless it has something under way."""
+    if sender in _collected and not sender.due:
         forget(sender)
 
 

@@ -23,8 +23,8 @@ __all__ = ["MQClientInstance"]
 class MQClientInstance(Lifetime[TrioClient]):
     """A client to share: ``with rocketpy.sync.MQClientInstance(namesrv="127.0.0.1:9876") as client:``.
 
-    The arguments are those of `rocketpy.MQClientInstance`. A client with hooks has a background thread to itself, in
-    which they are called: a slow one holds up this client and no other.
+    The arguments are those of `rocketpy.MQClientInstance`. A client with hooks has a background thread of its own, in
+    which the hooks are called, so a slow hook delays no other client.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class MQClientInstance(Lifetime[TrioClient]):
 
     @property
     def client_id(self) -> str:
-        """How brokers know it."""
+        """The client id, by which brokers know it."""
         return self._inner.client_id
 
     @property
@@ -55,7 +55,7 @@ class MQClientInstance(Lifetime[TrioClient]):
         return self._inner.is_open
 
     def statistics(self) -> ClientStatistics:
-        """What it has open and under way. From any thread, and in every state."""
+        """Counts of its connections and requests. Thread-safe, and works in every state."""
         return self._inner.statistics()
 
     @property

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack, final
 
 from rocketpy.client.homes import home_of
-from rocketpy.client.sharing import trio_client_of
+from rocketpy.client.shared_client import trio_client_of
 from rocketpy.consumer import PushConsumer as TrioConsumer
+from rocketpy.consumer.surface import ConsumerSurface
 from rocketpy.errors import ConfigError
 from rocketpy.sync.calls import call_in_own_loop
+from rocketpy.sync.has_admin import HasAdmin
 from rocketpy.sync.lifetime import Lifetime
 from rocketpy.sync.listeners import OwnLoopRunner
 from rocketpy.sync.signals import Signals
@@ -34,7 +36,7 @@ __all__ = ["PushConsumer"]
 
 
 @final
-class PushConsumer(Lifetime[TrioConsumer]):
+class PushConsumer(HasAdmin, Lifetime[TrioConsumer]):
     """Consumes: ``with rocketpy.sync.PushConsumer("billing", namesrv="127.0.0.1:9876") as consumer:``.
 
     Arguments and methods are those of `rocketpy.PushConsumer`, without `await`.
@@ -55,8 +57,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             config=config,
             client=trio_client_of(client, "rocketpy.sync"),
             network=network,
-            async_runner=OwnLoopRunner,
-            async_caller=call_in_own_loop,
+            _surface=ConsumerSurface(async_runner=OwnLoopRunner, async_caller=call_in_own_loop),
             **fields,
         )
         super().__init__(inner, needs=client, client=inner.client)
@@ -69,7 +70,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
     def _make_again(self, *, crossed_fork: bool) -> None:
         former = self._inner
         super()._make_again(crossed_fork=crossed_fork)
-        self._inner.adopt(former)
+        self._inner.outside.adopt(former)
 
     # --- subscriptions --------------------------------------------------------------------------------
 
@@ -138,7 +139,7 @@ class PushConsumer(Lifetime[TrioConsumer]):
             ClientClosedError: the consumer is not open.
             ServiceCrashedError: a bug in the background stopped it meanwhile.
         """
-        self._inner.check_may_commit()
+        self._inner.outside.current.check_may_commit()
         self._portal.call(self._inner.commit, timeout)
 
     def lag(self, timeout: float | timedelta | None = None) -> dict[MessageQueue, int]:
@@ -194,9 +195,9 @@ class PushConsumer(Lifetime[TrioConsumer]):
             ServiceCrashedError: a bug in the background stopped it.
             ConfigError: called in one of its own listeners or in the background thread, where it would wait forever.
         """
-        if self._inner.in_listener:
+        if self._inner.outside.is_waited_for:
             raise ConfigError(
-                f"run_forever in a listener of {self._inner!r} would wait for that very listener: call it elsewhere"
+                f"run_forever in a listener of {self._inner!r} would wait for that same listener: call it elsewhere"
             )
         home_of(self._client).check_not_here()
         # Before the start, so that a signal that arrives while the consumer starts closes it in order too.
@@ -218,4 +219,4 @@ class PushConsumer(Lifetime[TrioConsumer]):
 
     @property
     def _is_waited_for(self) -> bool:
-        return self._inner.in_listener
+        return self._inner.outside.is_waited_for

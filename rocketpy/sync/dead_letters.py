@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Unpack
 
-from rocketpy.client.sharing import check_shared, trio_client_of
-from rocketpy.consumer.dead_letters import DeadLetters
+from rocketpy.admin.dead_letters import DeadLetters
+from rocketpy.client.shared_client import check_shared, trio_client_of
 from rocketpy.consumer.replay import check_replay, check_settings
 from rocketpy.sync.client import MQClientInstance
 
 if TYPE_CHECKING:
+    from rocketpy.admin.dead_letters import DeadLetterReplay
     from rocketpy.config.typed import ClientSettings
-    from rocketpy.consumer.dead_letters import DeadLetterReplay
     from rocketpy.consumer.replay import Wanted
     from rocketpy.remoting.network import Network
 
@@ -38,6 +38,7 @@ def replay_dead_letters(
             client = stack.enter_context(MQClientInstance(network=network, **fields))
         portal = client._portal
         letters = DeadLetters(client.trio_client, group, limit=limit, dry_run=dry_run)
-        while batch := portal.call(letters.next_batch):
-            portal.call(letters.settle, batch, [wanted is None or bool(wanted(message)) for message in batch])
+        with letters.running():
+            while batch := portal.call(letters.next_batch):
+                portal.call(letters.settle, batch, [wanted is None or bool(wanted(message)) for message in batch])
         return letters.result()

@@ -1,4 +1,4 @@
-"""Blocking sends: the sending thread makes the first try over a data connection, and the portal makes the others.
+"""Blocking sends: the sending thread makes the first attempt over a data connection, and the portal makes the others.
 
 No code of users runs here: a selector runs earlier, in the thread of its caller, and callbacks run elsewhere. A caller
 that cannot use a data connection goes through the portal: either there is none, or the caller is a signal handler that
@@ -7,27 +7,24 @@ has interrupted code of that connection.
 
 from __future__ import annotations
 
-import socket
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
-from rocketpy.client.peer_requests import PeerRequests
-from rocketpy.client.waiting import too_late_for
+from rocketpy.client.sends.waiting import too_late_for
 from rocketpy.errors import ClientClosedError, ConfigError, RocketMQError
 from rocketpy.portal.waiting import acquire, wait
 from rocketpy.producer.pending import PendingResume, PendingSend
-from rocketpy.remoting.data.thread import ThreadConnection
+from rocketpy.sync.links import attach_threads
 
 if TYPE_CHECKING:
-    from rocketpy.client.data_links import DataConnection
-    from rocketpy.client.key_order import Key
-    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.preparing.outgoing import Outgoing
+    from rocketpy.client.sends.key_order import Key
     from rocketpy.portal import Portal
     from rocketpy.producer import Producer
-    from rocketpy.producer.outside import Terms
+    from rocketpy.producer.terms import Terms
+    from rocketpy.remoting.data.thread import ThreadConnection
     from rocketpy.results import SendResult
 
 __all__ = ["DirectSends"]
@@ -41,7 +38,7 @@ class DirectSends:
 
     Attributes:
         outside: that producer, as code outside of its loop uses it.
-        core: what the tries of its sends share.
+        core: what the attempts of its sends share.
     """
 
     def __init__(self, producer: Producer) -> None:
@@ -58,8 +55,7 @@ class DirectSends:
         self._home = home
         self.outside = self._producer.outside  # a new one after a failed start
         self.core = self.outside.core
-        if hasattr(socket, "MSG_DONTWAIT") and hasattr(socket, "SO_RCVTIMEO"):
-            self.outside.client.data_links.attach(self._make, home.post)
+        attach_threads(self.outside.client, home)
         if self.outside.accumulator is not None:
             self.outside.accumulator.attach(home.post, has_threads=True)
 
@@ -77,28 +73,10 @@ class DirectSends:
 
     @property
     def home(self) -> Portal:
-        """The portal that makes the other tries."""
+        """The portal that makes the other attempts."""
         if self._home is None:
             raise AssertionError("an open producer has a home")
         return self._home
-
-    def _make(self, connection: socket.socket, address: str, stands: Callable[[DataConnection], object]) -> None:
-        """In the portal: make a data connection of a socket, and pass it to `stands`."""
-        pool, home, handler = self.outside.client.pool, self.home, self.outside.client.callbacks
-
-        def answer(frame: bytes) -> None:
-            made.send_answer(frame)
-
-        made = ThreadConnection(
-            connection,
-            address,
-            limits=pool.limits,
-            serialize_type=pool.serialize_type,
-            hooks=pool.hooks,
-            clock=self.core.clock,
-            on_requests=PeerRequests(address, handler, post=home.post, deliver=answer).take,
-        )
-        stands(made)
 
     # --- a caller that waits ---------------------------------------------------------------------------
 
@@ -116,7 +94,7 @@ class DirectSends:
             if terms.key is None:
                 return self._send(outgoing, terms)
             try:
-                self._wait_turn(terms.key, terms, call)
+                self._wait_for_key(terms.key, terms, call)
                 return self._send(outgoing, terms)
             finally:
                 self.core.order.release(terms.key, call)
@@ -144,7 +122,7 @@ class DirectSends:
         found = cast("ThreadConnection | None", self.outside.client.data_links.nowait(address))
         return None if found is None or found.is_mine else found
 
-    def _wait_turn(self, key: Key, terms: Terms, call: object) -> None:
+    def _wait_for_key(self, key: Key, terms: Terms, call: object) -> None:
         """Wait for the lane of a sharding key, which is released if this raises."""
         order = self.core.order
         if order.try_take(key, call):
@@ -161,25 +139,6 @@ class DirectSends:
             return
         if not acquire(came, monotonic() + max(0.0, terms.deadline - self.core.clock())):
             raise too_late_for(key, terms.timeout)
-
-    def send_oneway(self, outgoing: Outgoing, terms: Terms) -> bool:
-        """Send without an answer over a data connection. Returns False if there is none to use.
-
-        Raises:
-            RocketMQError: it could not be written.
-        """
-        core = self.core
-        info = core.client.routes.publish_info(outgoing.topic)
-        if info is None or terms.key is not None or outgoing.timed:
-            return False
-        queue = core.choose(outgoing, info, terms.choice, oneway=True)
-        broker_name, address = core.target(queue)
-        connection = self.nowait(address)
-        if connection is None:
-            outgoing.chosen = queue if outgoing.is_plain else None
-            return False
-        core.write_oneway(outgoing, queue, broker_name, connection)
-        return True
 
     # --- a thread that waits for a future ---------------------------------------------------------------
 
@@ -204,7 +163,7 @@ class DirectSends:
     # --- the end ---------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write what has gathered, because somebody is about to wait for it or the process is ending."""
+        """Write the collected frames, because a thread is about to wait for them or the process is ending."""
         if self.outside.accumulator is not None:
             with suppress(ClientClosedError):  # the process is ending, and with the portal the messages have ended
                 self.outside.accumulator.hurry()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rocketpy.client.homes import home_of
 from rocketpy.consumer.fetching import Fetching as TrioFetching
+from rocketpy.sync.has_admin import HasAdmin
 from rocketpy.sync.lifetime import Lifetime
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ __all__ = ["Fetching"]
 F = TypeVar("F", bound=TrioFetching)
 
 
-class Fetching(Lifetime[F]):
+class Fetching(HasAdmin, Lifetime[F]):
     """What lite pull and pull consumers have in common. The arguments are those of `Lifetime`."""
 
     def fetch_message_queues(self, topic: str, *, timeout: float | timedelta | None = None) -> tuple[MessageQueue, ...]:

@@ -27,7 +27,7 @@ from rocketpy.reprs import cut
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rocketpy.sync.unseen import Failure, Failures
+    from rocketpy.sync.unseen import Failures, UnseenFailure
 
 __all__ = ["Callbacks", "SendFuture", "Surroundings", "complete_all"]
 
@@ -197,7 +197,7 @@ class SendFuture(Future[T]):
     """
 
     # Class attributes as defaults: there may be very many futures, and few need their own values.
-    _failure: Failure | None = None
+    _failure: UnseenFailure | None = None
     _looked_at = False
     _is_wanted = False
     _state = _PENDING
@@ -332,12 +332,12 @@ class SendFuture(Future[T]):
             )
 
     def _before_wait(self, timeout: float | None) -> None:
-        """See to it that the message is on its way, and that this thread may wait for it."""
+        """Make sure that the message is being sent, and that this thread may wait for it."""
         if not self.done():
             self._surroundings.before_wait(timeout)
 
     def _look(self) -> None:
-        """Note that somebody will see the outcome."""
+        """Note that the program has asked for the outcome."""
         self._looked_at = True
         if self._failure is not None:
             self._failure.seen = True

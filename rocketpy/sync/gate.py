@@ -132,7 +132,7 @@ class Gate:
         self._closed = False
 
     def close(self) -> None:
-        """Refuse all who wait, and all who come later."""
+        """Refuse all waiting sends, and all later ones."""
         self._closed = True
         with self._lock:
             self._wake_all()
@@ -176,6 +176,6 @@ class Gates:
             gate.open()
 
     def close(self) -> None:
-        """Refuse all who wait, and all who come later."""
+        """Refuse all waiting sends, and all later ones."""
         for gate in self._gates:
             gate.close()

@@ -21,6 +21,8 @@ from rocketpy.portal.waiting import wait
 from rocketpy.portal.wrong_with import WrongWith
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rocketpy.client.instance import MQClientInstance
 
 __all__ = ["Lifetime"]
@@ -67,7 +69,7 @@ class Lifetime(Reopenable, Generic[T]):
         home.check_not_here()
         if self._uses_threads:
             home.check_not_waking()
-        opened = Opened(home, self._inner)
+        opened = Opened(home, self._inner, self._when_ended())
         mine = opened, threading.get_ident()
         if self._opening is None and self._opened is None:
             self._opening = mine
@@ -125,6 +127,10 @@ class Lifetime(Reopenable, Generic[T]):
         warnings.warn(text, ResourceWarning, stacklevel=1, source=self)
         with suppress(ClientClosedError):  # the process is ending, and the portal with it
             self._home.post(opened.leave)
+
+    def _when_ended(self) -> Callable[[], object] | None:
+        """What the portal calls when it was left. It must not refer to this object, which would never be collected."""
+        return None
 
     @property
     def _crossed_fork(self) -> bool:

@@ -16,7 +16,7 @@ from rocketpy.sync.future import SendFuture, complete_all
 if TYPE_CHECKING:
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.accumulator import Accumulator
-    from rocketpy.producer.items import Entry, Head, Outcome
+    from rocketpy.producer.items import Head, LingeringMessage, Outcome
     from rocketpy.sync.direct import DirectSends
     from rocketpy.sync.future import Surroundings
     from rocketpy.sync.gate import Gate
@@ -170,7 +170,7 @@ class ThreadSends:
         future.beginner = 0
         return future
 
-    def _enter(self, ticket: object, entry: Entry) -> None:
+    def _enter(self, ticket: object, entry: LingeringMessage) -> None:
         """Take room in the gate, waiting for it until the deadline of the message."""
         gate, size = self._gate, len(entry.body)
         if gate.enter(ticket, size, wait=False):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rocketpy.consumer.calling.runners import RemoteRunner, TaskRunner
 from rocketpy.consumer.inside import mark_thread
-from rocketpy.consumer.runners import RemoteRunner, TaskRunner
 from rocketpy.errors import ServiceCrashedError
 from rocketpy.logs import counted, get_logger
 from rocketpy.services import tell_loop

@@ -7,11 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack, final
 
-from rocketpy.client.sharing import trio_client_of
+from rocketpy.client.arguments import checked_queues
+from rocketpy.client.shared_client import trio_client_of
 from rocketpy.consumer import LitePullConsumer as TrioConsumer
-from rocketpy.consumer.arguments import checked_queues
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.consumer.lite.lending import Rest, as_parts
+from rocketpy.consumer.surface import ConsumerSurface
 from rocketpy.errors import ClientClosedError, ConfigError
 from rocketpy.message import MessageExt
 from rocketpy.sync.calls import call_in_own_loop
@@ -55,9 +56,8 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
-        inner = TrioConsumer(
-            group, config=config, client=shared, network=network, async_caller=call_in_own_loop, **fields
-        )
+        surface = ConsumerSurface(async_caller=call_in_own_loop)
+        inner = TrioConsumer(group, config=config, client=shared, network=network, _surface=surface, **fields)
         super().__init__(inner, needs=client, client=inner.client)
         self._rest: Rest = deque()
 
@@ -69,7 +69,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
     def _make_again(self, *, crossed_fork: bool) -> None:
         former = self._inner
         super()._make_again(crossed_fork=crossed_fork)
-        self._inner.adopt(former)
+        self._inner.outside.adopt(former)
 
     @property
     def _uses_threads(self) -> bool:
@@ -77,7 +77,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
 
     @property
     def _is_waited_for(self) -> bool:
-        return self._inner.in_hook
+        return self._inner.outside.is_waited_for
 
     # --- subscriptions --------------------------------------------------------------------------------
 
@@ -138,14 +138,14 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         lent: list[Part] = []
 
         async def lend() -> None:
-            lent.extend(await self._inner.lend(max_messages, timeout))
+            lent.extend(await self._inner.outside.polling.lend(max_messages, timeout))
 
         try:
             portal.call(lend)
             return [message for part in lent for message in part.messages]
         except BaseException:  # Ctrl-C just as messages arrive: without this, nobody would hand them out
             if lent:
-                portal.post(self._inner.give_back, lent)
+                portal.post(self._inner.outside.polling.give_back, lent)
             raise
 
     def __iter__(self) -> Self:
@@ -168,13 +168,13 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         """Fetch more messages to iterate over. False if the consumer was closed."""
 
         async def lend() -> None:
-            for queue, messages in await self._inner.lend(None, math.inf):
+            for queue, messages in await self._inner.outside.polling.lend(None, math.inf):
                 self._rest.extend((queue, message) for message in messages)
 
         try:
             self._portal.call(lend)
         except ClientClosedError:
-            if self._inner.has_ended():
+            if self._inner.outside.current.has_ended:
                 return False
             raise
         return True
@@ -184,7 +184,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         portal = self._portal
         back = as_parts(self._rest)
         if back:
-            portal.post(self._inner.give_back, back)
+            portal.post(self._inner.outside.polling.give_back, back)
         return portal
 
     def _do(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -207,7 +207,7 @@ class LitePullConsumer(Fetching[TrioConsumer]):
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
             RocketMQError: a broker cannot be reached, does not answer, or refuses. The commit is repeated soon.
         """
-        self._inner.check_may_commit()
+        self._inner.outside.current.check_may_commit()
         self._ready().call(self._inner.commit, offsets, timeout=timeout)
 
     def commit_soon(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
@@ -229,8 +229,8 @@ class LitePullConsumer(Fetching[TrioConsumer]):
         if not isinstance(message, MessageExt):
             raise ConfigError(f"ack needs a message that this consumer handed out, not {message!r:.100}")
         portal = self._portal_to_tell
-        self._inner.check_open()
-        portal.post(self._inner.acknowledge, message)
+        self._inner.outside.access.check_open()
+        portal.post(self._inner.outside.commits.acknowledge, message)
 
     # --- single queues --------------------------------------------------------------------------------
 

@@ -1,25 +1,27 @@
-"""Producer for blocking code. Any thread may use it."""
+"""Producer for blocking code. Thread-safe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakMethod
 
 from rocketpy.client.lifecycle import forks
-from rocketpy.client.sharing import trio_client_of
+from rocketpy.client.shared_client import trio_client_of
 from rocketpy.errors import TooManyRequestsError
 from rocketpy.producer import Producer as TrioProducer
 from rocketpy.producer.choosing import Fixed, choice_of, fixed
 from rocketpy.producer.chunks import chunks
 from rocketpy.producer.send_many import BATCH_SIZE, OnFailure, SendMany
+from rocketpy.producer.surface import ProducerSurface
 from rocketpy.sync.asking import AskedSoon
-from rocketpy.sync.at_exit import collected, forget, forget_if_idle, remember
+from rocketpy.sync.at_exit import collected, forget, forget_if_collected, remember
 from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.direct import DirectSends
 from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
 from rocketpy.sync.gate import Gate, Gates
+from rocketpy.sync.has_admin import HasAdmin
 from rocketpy.sync.lifetime import Lifetime
 from rocketpy.sync.lingering import ThreadSends
 from rocketpy.sync.soon import Soon
@@ -30,15 +32,15 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from datetime import timedelta
 
-    from rocketpy.client.outgoing import Outgoing
-    from rocketpy.client.publish_info import TopicPublishInfo
-    from rocketpy.client.selection import QueueSelector
+    from rocketpy.client.preparing.outgoing import Outgoing
+    from rocketpy.client.routes.publish_info import TopicPublishInfo
+    from rocketpy.client.sends.selection import QueueSelector
     from rocketpy.config import ProducerConfig
     from rocketpy.config.typed import ProducerSettings
     from rocketpy.message import Message, MessageExt, MessageQueue
     from rocketpy.portal import Opened, Portal
-    from rocketpy.producer.outside import Terms
     from rocketpy.producer.statistics import ProducerStatistics
+    from rocketpy.producer.terms import Terms
     from rocketpy.remoting.network import Network
     from rocketpy.results import SendManyResult, SendResult
     from rocketpy.sync.client import MQClientInstance
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Producer"]
 
 
-class Producer(Lifetime[TrioProducer]):
+class Producer(HasAdmin, Lifetime[TrioProducer]):
     """Sends messages: ``with rocketpy.sync.Producer("orders", namesrv="127.0.0.1:9876") as producer:``.
 
     Arguments and methods are those of `rocketpy.Producer`, without `await`; `send_soon` sends without waiting.
@@ -64,7 +66,6 @@ class Producer(Lifetime[TrioProducer]):
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
         inner = self._make_inner(group, config=config, client=shared, network=network, **fields)
-        inner.of_surface = WeakMethod(self.statistics)
         super().__init__(inner, needs=client, client=inner.client)
         settings = inner.config
         most, most_size = settings.back_pressure_for_async_send_num, settings.back_pressure_for_async_send_size
@@ -81,7 +82,8 @@ class Producer(Lifetime[TrioProducer]):
 
     def _make_inner(self, group: str | None, **arguments: Any) -> TrioProducer:
         """The producer behind this one."""
-        return TrioProducer(group, async_caller=call_in_own_loop, **arguments)
+        surface = ProducerSurface(async_caller=call_in_own_loop, statistics=WeakMethod(self.statistics))
+        return TrioProducer(group, _surface=surface, **arguments)
 
     @property
     def config(self) -> ProducerConfig:
@@ -95,12 +97,11 @@ class Producer(Lifetime[TrioProducer]):
 
     def statistics(self) -> ProducerStatistics:
         """Return the statistics of the sends. See `rocketpy.Producer.statistics`."""
-        inner = self._inner
-        return inner.statistics_with(self._direct.under_way + len(self._gate) + inner.under_way_inside)
+        return self._inner.outside.figures.statistics(self._direct.under_way + len(self._gate))
 
     @property
     def _is_waited_for(self) -> bool:
-        return self._inner.in_report
+        return self._inner.outside.is_waited_for
 
     def start(self) -> None:
         """Open it; the same as entering it with `with`.
@@ -124,12 +125,14 @@ class Producer(Lifetime[TrioProducer]):
         forget(self._under_way)
         self._callbacks.close()
 
+    def _when_ended(self) -> Callable[[], object]:
+        return partial(forget_if_collected, self._under_way)
+
     def __del__(self) -> None:
         """Warn if it was not closed, and close it in the background, after the messages in flight."""
         opened: Opened[Any] | None = getattr(self, "_opened", None)
         if opened is not None and not self._crossed_fork:
             collected(self._under_way)
-            opened.on_end = partial(forget_if_idle, self._under_way)
         super().__del__()
 
     # --- sending ----------------------------------------------------------------------------------------
@@ -185,7 +188,7 @@ class Producer(Lifetime[TrioProducer]):
             queue: where it goes, a queue of the topic.
             selector: chooses the queue, a function of the topic's queues, the message and `arg`.
             arg: is passed to the selector.
-            timeout: seconds for room, all tries and the answer, `send_timeout` when None.
+            timeout: seconds for room, all attempts and the answer, `send_timeout` when None.
 
         Raises:
             ConfigError: the message cannot be sent as it is.
@@ -245,10 +248,10 @@ class Producer(Lifetime[TrioProducer]):
         The selector is called in the thread of the caller.
         """
         self._check_process()
-        inner, retries = self._inner, self._inner.config.retry_times_when_send_failed
-        asked = inner.prepare_request(message, timeout)
+        requests, retries = self._inner.outside.requests, self._inner.config.retry_times_when_send_failed
+        asked = requests.prepare(message, timeout)
         choice = self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries).choice
-        return self._portal.call(inner.ask, asked, choice, retries)
+        return self._portal.call(requests.ask, asked, choice, retries)
 
     def request_soon(
         self,
@@ -278,15 +281,15 @@ class Producer(Lifetime[TrioProducer]):
             TooManyRequestsError: too many requests are in flight, and this is a background thread of rocketpy.
         """
         self._check_process()
-        inner, retries = self._inner, self._inner.config.retry_times_when_send_async_failed
-        asked = inner.prepare_request(message, timeout)
+        requests, retries = self._inner.outside.requests, self._inner.config.retry_times_when_send_async_failed
+        asked = requests.prepare(message, timeout)
         choice = self._chosen(asked.outgoing, queue, selector, arg, asked.timeout, retries).choice
         future: SendFuture[MessageExt] = SendFuture(self._surroundings, message.topic)
         soon, gate = AskedSoon(self._request_gate, future), self._request_gate
         try:
             if not gate.enter(soon, len(asked.outgoing.body), wait=False):
                 self._wait_for_room(gate, soon, asked.outgoing)
-            soon.begin(self._portal, inner, asked, choice, retries)
+            soon.begin(self._portal, requests, asked, choice, retries)
         except BaseException:
             gate.leave(soon)
             raise
@@ -343,7 +346,7 @@ class Producer(Lifetime[TrioProducer]):
         outside, config = self._direct.outside, self._inner.config
         outgoing = outside.prepare(message)
         terms = self._chosen(outgoing, queue, selector, arg, config.send_timeout, config.retry_times_when_send_failed)
-        if not self._direct.send_oneway(outgoing, terms):
+        if not outside.send_oneway_now(outgoing, terms, self._direct.nowait):
             self._portal.call(outside.send_oneway, outgoing, terms)
 
     def send_batch(

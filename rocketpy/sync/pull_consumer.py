@@ -1,11 +1,12 @@
-"""PullConsumer for blocking code. Any thread may use it."""
+"""PullConsumer for blocking code. Thread-safe."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack, final
 
-from rocketpy.client.sharing import trio_client_of
+from rocketpy.client.shared_client import trio_client_of
 from rocketpy.consumer import PullConsumer as TrioConsumer
+from rocketpy.consumer.surface import ConsumerSurface
 from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.fetching import Fetching
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from rocketpy.config import PullConsumerConfig
     from rocketpy.config.typed import PullConsumerSettings
-    from rocketpy.consumer.pull_figures import PullConsumerStatistics
+    from rocketpy.consumer.pull_statistics import PullConsumerStatistics
     from rocketpy.message import MessageQueue
     from rocketpy.remoting.network import Network
     from rocketpy.results import PullResult
@@ -41,9 +42,8 @@ class PullConsumer(Fetching[TrioConsumer]):
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
         shared = trio_client_of(client, "rocketpy.sync")
-        inner = TrioConsumer(
-            group, config=config, client=shared, network=network, async_caller=call_in_own_loop, **fields
-        )
+        surface = ConsumerSurface(async_caller=call_in_own_loop)
+        inner = TrioConsumer(group, config=config, client=shared, network=network, _surface=surface, **fields)
         super().__init__(inner, needs=client, client=inner.client)
 
     @property
@@ -53,7 +53,7 @@ class PullConsumer(Fetching[TrioConsumer]):
 
     @property
     def _is_waited_for(self) -> bool:
-        return self._inner.in_hook
+        return self._inner.outside.is_waited_for
 
     def pull(
         self,

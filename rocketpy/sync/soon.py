@@ -1,7 +1,8 @@
-"""One `send_soon` on its way, from the hand-over to its future.
+"""One `send_soon`, from the call to the completion of its future.
 
-It is the slot of its first try on a data connection, too: a single object, for there may be very many of them. Its
-methods run on whatever thread has something to say to it, never wait, and run nothing of users.
+It is also the slot of its first attempt on a data connection. It is a single object because there may be very many of
+them.
+Its methods may be called by any thread, never wait, and run no code of users.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from rocketpy.client.waiting import too_late_for
+from rocketpy.client.sends.waiting import too_late_for
 from rocketpy.errors import ClientClosedError, RocketMQError
 
 if TYPE_CHECKING:
-    from rocketpy.client.key_order import Turn
-    from rocketpy.client.outgoing import Outgoing
-    from rocketpy.client.sending import Try
-    from rocketpy.producer.outside import Terms
+    from rocketpy.client.preparing.outgoing import Outgoing
+    from rocketpy.client.sends.key_order import KeyWaiter
+    from rocketpy.client.sends.sending import Attempt
+    from rocketpy.producer.terms import Terms
     from rocketpy.remoting.data.waiting import Answer
     from rocketpy.results import SendResult
     from rocketpy.sync.direct import DirectSends
@@ -27,22 +28,22 @@ __all__ = ["Soon"]
 
 
 class Soon:
-    """A message that is on its way.
+    """A message in flight.
 
     Args:
         direct: sends it.
-        gate: where it has taken room.
-        outgoing: what is sent.
-        terms: of the send.
-        future: hears what becomes of it.
+        gate: the gate that counts it.
+        outgoing: the encoded message.
+        terms: the terms of the send.
+        future: gets the outcome.
 
     Attributes:
-        deadline: of the try that is under way.
+        deadline: the deadline of the current attempt.
         beginner: the ident of the thread that is handing it over, 0 afterwards. A signal handler or a finalizer that
             interrupts that thread must not wait for the message.
     """
 
-    __slots__ = ("_attempt", "_direct", "_future", "_gate", "_has_turn", "_outgoing", "_terms", "beginner", "deadline")
+    __slots__ = ("_attempt", "_direct", "_future", "_gate", "_has_key", "_outgoing", "_terms", "beginner", "deadline")
 
     def __init__(
         self, direct: DirectSends, gate: Gate, outgoing: Outgoing, terms: Terms, future: SendFuture[SendResult]
@@ -52,20 +53,20 @@ class Soon:
         self._outgoing = outgoing
         self._terms = terms
         self._future: SendFuture[SendResult] | None = future
-        self._attempt: Try[Any] | None = None
-        self._has_turn = False
+        self._attempt: Attempt[Any] | None = None
+        self._has_key = False
         self.deadline = 0.0
         self.beginner = threading.get_ident()
 
     def begin(self) -> None:
         """Send it, or wait for the turn of its sharding key."""
         if self._terms.key is not None:
-            turn = self._direct.core.order.take(self._terms.key, self._came)
-            if turn is not None:
-                self._in_portal(self._watch, turn)
+            waiter = self._direct.core.order.take(self._terms.key, self._came)
+            if waiter is not None:
+                self._in_portal(self._watch, waiter)
                 self.beginner = 0
                 return
-            self._has_turn = True
+            self._has_key = True
         try:
             self._start()
             self.beginner = 0
@@ -91,7 +92,7 @@ class Soon:
             self._failed(error)
 
     def complete(self, result: Answer | RocketMQError) -> None:
-        """The first try has its answer, or has none."""
+        """Take the answer to the first attempt, or the error."""
         try:
             if isinstance(result, RocketMQError):
                 raise result
@@ -111,38 +112,38 @@ class Soon:
             self._in_portal(self._direct.outside.resume, self._attempt, error, self._terms, self.done)
 
     def done(self, outcome: SendResult | BaseException) -> None:
-        """This became of it."""
+        """Take the outcome."""
         if self._future is None:
             return
         try:
             self._leave(outcome)
-        finally:  # also where Ctrl-C strikes: those that follow with the same key do not wait in vain
+        finally:  # also after Ctrl-C, or later messages with the same key would wait forever
             self._attempt = None
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """Let the next message of the sharding key go, if this one has the turn; harmless twice."""
-        has_turn, self._has_turn = self._has_turn, False
-        if has_turn and self._terms.key is not None:
+        """Let the next message of the sharding key go, if this one has the turn. Idempotent."""
+        has_key, self._has_key = self._has_key, False
+        if has_key and self._terms.key is not None:
             self._direct.core.order.pass_on(self._terms.key)
 
     def _leave(self, outcome: SendResult | BaseException) -> None:
         future = self._future
         if future is not None:
             future.complete(outcome)
-            self._future = None  # the traceback of an error refers to us: no cycle may stay behind
-        self._gate.leave(self)  # last: those who wait until nobody is inside find the callbacks due
+            self._future = None  # the traceback of an error refers to this object: avoid a reference cycle
+        self._gate.leave(self)  # last, so that a thread that waits for an empty gate finds the callbacks due
 
     # --- the turn of a sharding key ----------------------------------------------------------------------
 
-    def _watch(self, turn: Turn) -> None:
-        """In the portal: the turn has to come in time."""
-        if turn.waits:
-            self._direct.core.waits.watch(turn, self._terms.deadline, self._too_late)
+    def _watch(self, waiter: KeyWaiter) -> None:
+        """In the portal: give up if the turn does not come before the deadline."""
+        if waiter.waits:
+            self._direct.core.waits.watch(waiter, self._terms.deadline, self._too_late)
 
     def _came(self) -> None:
         terms = self._terms
-        self._has_turn = True
+        self._has_key = True
         if self._direct.core.clock() < terms.deadline:
             try:
                 self._start()
@@ -152,14 +153,14 @@ class Soon:
             self.done(too_late_for(terms.key, terms.timeout))
 
     def _too_late(self) -> None:
-        """It has left its place: there is no turn to pass on."""
+        """The turn did not come in time. The message has left the line, so there is no turn to pass on."""
         if self._terms.key is not None:
             self._leave(too_late_for(self._terms.key, self._terms.timeout))
 
     # --- the portal --------------------------------------------------------------------------------------
 
     def _in_portal(self, function: Any, *args: Any) -> None:
-        """Have a function called in the portal; what it raises becomes of the message."""
+        """Have a function called in the portal. If it raises, that is the outcome of the message."""
 
         def call() -> None:
             try:

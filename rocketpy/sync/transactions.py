@@ -1,12 +1,14 @@
-"""TransactionProducer for blocking code. Any thread may use it."""
+"""TransactionProducer for blocking code. Thread-safe."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack, cast, final
+from weakref import WeakMethod
 
 from rocketpy.errors import RocketMQError
 from rocketpy.producer import TransactionProducer as TrioProducer
 from rocketpy.producer.local_half import EXECUTOR, NOT_OK, is_async, judged, names_first, raised
+from rocketpy.producer.surface import ProducerSurface
 from rocketpy.results import SendStatus
 from rocketpy.sync.calls import call_in_own_loop
 from rocketpy.sync.producer import Producer
@@ -14,13 +16,13 @@ from rocketpy.sync.producer import Producer
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from rocketpy.client.selection import QueueSelector
+    from rocketpy.client.sends.selection import QueueSelector
     from rocketpy.config import ProducerConfig, TransactionProducerConfig
     from rocketpy.config.typed import TransactionProducerSettings
     from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.checks import ChecksStatistics
     from rocketpy.producer.local_half import Checker, Executor
-    from rocketpy.producer.transactions import End
+    from rocketpy.producer.transacting import End
     from rocketpy.remoting.network import Network
     from rocketpy.results import TransactionSendResult
     from rocketpy.sync.client import MQClientInstance
@@ -52,25 +54,18 @@ class TransactionProducer(Producer):
         super().__init__(group, config=config, client=client, network=network, **more)
 
     def _make_inner(self, group: str | None, **arguments: Any) -> TrioProducer:
-        return TrioProducer(group, async_caller=call_in_own_loop, **arguments)
-
-    @property
-    def _transactions(self) -> TrioProducer:
-        return cast("TrioProducer", self._inner)
+        surface = ProducerSurface(async_caller=call_in_own_loop, statistics=WeakMethod(self.statistics))
+        return TrioProducer(group, _surface=surface, **arguments)
 
     @property
     def config(self) -> TransactionProducerConfig:
         """The settings."""
-        return self._transactions.config
-
-    @property
-    def _is_waited_for(self) -> bool:
-        return self._transactions.in_checker or super()._is_waited_for
+        return cast("TrioProducer", self._inner).config
 
     def check_statistics(self) -> ChecksStatistics:
         """Return counts of the checks of brokers. See `rocketpy.TransactionProducer.check_statistics`."""
         self._check_process()
-        return self._transactions.check_statistics()
+        return cast("TrioProducer", self._inner).check_statistics()
 
     def send_in_transaction(
         self,
@@ -87,8 +82,8 @@ class TransactionProducer(Producer):
         See `rocketpy.TransactionProducer.send_in_transaction`. A plain executor is called in the thread of the caller.
         """
         self._check_process()
-        inner = self._transactions
-        half, chosen = inner.begin(message, executor)
+        transactions = self._inner.outside.transactions
+        half, chosen = transactions.begin(message, executor)
         sent = self.send(half, queue=queue, selector=selector, arg=None if selector is None else arg, timeout=timeout)
         outcome = NOT_OK
         if sent.status is SendStatus.SEND_OK:
@@ -96,7 +91,7 @@ class TransactionProducer(Producer):
                 outcome = judged(EXECUTOR, self._execute(chosen, half, arg))
             except Exception as exc:  # noqa: BLE001  it is part of the result
                 outcome = raised(EXECUTOR, exc)
-        end = inner.end(half, sent, outcome)
+        end = transactions.end(half, sent, outcome)
         self._tell(end)
         return end.result
 
@@ -110,11 +105,12 @@ class TransactionProducer(Producer):
         """Send the state to the broker, over a data connection if there is one."""
         if end.header is None:
             return
+        transactions = self._inner.outside.transactions
         try:
             connection = self._direct.nowait(end.address)
             if connection is None:
-                self._portal.call(self._transactions.tell, end)
+                self._portal.call(transactions.tell, end)
             else:
-                connection.send_frame(self._transactions.frame_of(end, connection))
+                connection.send_frame(transactions.frame_of(end, connection))
         except RocketMQError as exc:
-            self._transactions.note_untold(end.result, exc)
+            transactions.note_untold(end.result, exc)

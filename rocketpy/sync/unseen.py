@@ -22,7 +22,7 @@ from rocketpy.logs import get_logger
 if TYPE_CHECKING:
     from rocketpy.portal import Portal
 
-__all__ = ["Failure", "Failures", "tell_everything"]
+__all__ = ["Failures", "UnseenFailure", "tell_everything"]
 
 logger = get_logger(__name__)
 
@@ -34,7 +34,7 @@ _untold: set[Failures] = set()
 """Those with something to log, kept because their producer may be collected before that."""
 
 
-class Failure:
+class UnseenFailure:
     """One failed send.
 
     Attributes:
@@ -69,7 +69,7 @@ class Failures:
     def __init__(self, group: str) -> None:
         self._group = group
         self._home: Portal | None = None
-        self._living: WeakSet[Failure] = WeakSet()
+        self._living: WeakSet[UnseenFailure] = WeakSet()
         self._forgotten: deque[str] = deque()
         self._asked = False
         self._told_at = -_INTERVAL
@@ -79,9 +79,9 @@ class Failures:
         """Log from this portal, because a finalizer may interrupt the code that writes logs."""
         self._home = home
 
-    def note(self, error: BaseException) -> Failure:
+    def note(self, error: BaseException) -> UnseenFailure:
         """Note a failed send. It is logged when the result is collected unseen."""
-        failure = Failure(str(error), self._forget)
+        failure = UnseenFailure(str(error), self._forget)
         self._living.add(failure)
         return failure
 

@@ -55,12 +55,12 @@ class ConsumeTracer:
         Returns:
             A function to call when the listener call has ended; None if none of the messages is traced.
         """
-        traced = [each for each in messages if each.properties.get(_TRACE_ON) != "false"]
+        traced = [each for each in messages if each.wire_properties.get(_TRACE_ON) != "false"]
         if not traced:
             return None
         request_id, began, group, count = self._ids.next(), wall_ms(), self._group, len(messages)
-        region = traced[-1].properties.get(_MSG_REGION) or _REGION
-        traced_ids = [(each.topic, each.message_id, each.properties.get(_KEYS)) for each in traced]
+        region = traced[-1].wire_properties.get(_MSG_REGION) or _REGION
+        traced_ids = [(each.topic, each.message_id, each.wire_properties.get(_KEYS)) for each in traced]
         before = [
             sub_before(began, region, group, request_id, each.message_id, each.reconsume_times, keys)
             for each, (_, _, keys) in zip(traced, traced_ids, strict=True)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
-from rocketpy.client import send_drivers
 from rocketpy.client.client_id import new_unique_ids
-from rocketpy.client.outgoing import Preparer
-from rocketpy.client.sending import SendCore
+from rocketpy.client.preparing.outgoing import Preparer
+from rocketpy.client.sends import send_drivers
+from rocketpy.client.sends.sending import SendCore
 from rocketpy.config import ProducerConfig
 from rocketpy.logs import Seldom, counted, get_logger
 from rocketpy.message import Message, PropertyName
@@ -202,7 +202,7 @@ class TraceDispatcher:
 
     def _send(self, body: bytes, keys: str, count: int) -> None:
         message = Message(self.topic, body)
-        message.properties[PropertyName.KEYS] = keys
+        message.wire_properties[PropertyName.KEYS] = keys
 
         def done(outcome: SendResult | BaseException) -> None:
             self._room.release()

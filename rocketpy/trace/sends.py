@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rocketpy.client.instance import MQClientInstance
-    from rocketpy.client.outgoing import Outgoing
+    from rocketpy.client.preparing.outgoing import Outgoing
     from rocketpy.config import ProducerConfig
     from rocketpy.results import SendResult
 
@@ -62,7 +62,7 @@ class SendTracer:
         try:
             status, message_id, offset_message_id, _, _, _, region, trace_on, _ = result
             message = outgoing.message
-            topic, properties = message.topic, message.properties
+            topic, properties = message.topic, message.wire_properties
             if not trace_on or topic.startswith(self._trace_topic):
                 return
             cost = int(seconds * 1000)
@@ -89,7 +89,7 @@ class SendTracer:
         if outgoing.is_batch:
             self._sent_together(outgoing, address, cost, result)
             return
-        properties = decode_properties(outgoing.properties) if outgoing.stands_in else message.properties
+        properties = decode_properties(outgoing.properties) if outgoing.stands_in else message.wire_properties
         tags, keys = properties.get(_TAGS), properties.get(_KEYS)
         kind = _NORMAL
         if _DELAY in properties:

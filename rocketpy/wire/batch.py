@@ -8,12 +8,13 @@ from __future__ import annotations
 import struct
 import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from rocketpy.errors import ConfigError, LocalProtocolError, MessageDecodeError
 from rocketpy.message import Message, PropertyName
 from rocketpy.message.reply import REPLY
+from rocketpy.wire.message_columns import MessageColumns
 from rocketpy.wire.names import is_retry_topic
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, encode_properties
 
@@ -38,14 +39,17 @@ _TIMERS = frozenset({PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELAY_SEC, 
 _SPECIAL = _TIMERS | {PropertyName.DELAY, PropertyName.MESSAGE_TYPE}
 _WAIT: Final = PropertyName.WAIT
 """At hand: it is asked for with every message."""
-_UNIQUE_KEY = b"%b\x01" % PropertyName.UNIQUE_KEY.encode()
+_ID_NAME: Final = PropertyName.UNIQUE_KEY
+_UNIQUE_KEY = b"%b\x01" % _ID_NAME.encode()
 
 
 class BatchItem(NamedTuple):
     """One message of a batch; topic, queue and flags are those of the request."""
 
     flag: int
+    """The number that the producer set, signed, of 32 bits."""
     body: bytes
+    """The body, as it travels."""
     properties: bytes
     """In their encoded form."""
 
@@ -59,14 +63,14 @@ def check_batch(messages: Sequence[Message]) -> None:
     """
     if not messages:
         raise ConfigError("a batch needs at least one message")
-    topic, wait = messages[0].topic, messages[0].properties.get(_WAIT)
+    topic, wait = messages[0].topic, messages[0].wire_properties.get(_WAIT)
     if is_retry_topic(topic):
         raise ConfigError(f"messages to the retry topic {topic} cannot be sent as a batch")
     usual = _SPECIAL.isdisjoint
     for message in messages:
         if message.topic != topic:
             raise ConfigError(f"a batch goes to one topic, this one to {topic} and {message.topic}")
-        properties = message.properties
+        properties = message.wire_properties
         if properties.get(_WAIT) == wait and usual(properties):
             continue
         if message.wait_store_ok != messages[0].wait_store_ok:
@@ -87,11 +91,22 @@ def encode_batch(messages: Sequence[Message], unique_ids: Iterable[str] | None =
     Raises:
         LocalProtocolError: the properties of a message cannot be encoded, or are too long.
     """
-    properties = [message.properties for message in messages]
+    if type(messages) is MessageColumns:
+        return _of_columns(messages, unique_ids)
+    properties = [message.wire_properties for message in messages]
     if properties and properties[0] != properties[-1]:
         ids = None if unique_ids is None else list(unique_ids)
         return _in_columns(messages, properties, ids) or _one_by_one(messages, ids)
     return _one_by_one(messages, unique_ids)
+
+
+def _of_columns(columns: MessageColumns, unique_ids: Iterable[str] | None) -> bytes:
+    """The batch of messages that are columns already."""
+    ids = columns.unique_ids if columns.unique_ids is not None or unique_ids is None else list(unique_ids)
+    texts = columns.properties
+    if ids is not None:
+        texts = [f"{text}{_ID_NAME}\x01{unique_id}\x02" for text, unique_id in zip(texts, ids, strict=True)]
+    return _packed(columns.bodies, None, texts) or _one_by_one(list(columns), ids)
 
 
 def _in_columns(
@@ -108,17 +123,40 @@ def _in_columns(
     texts = _texts(names, properties, unique_ids)
     if texts is None:
         return None
-    bodies = [message.body for message in messages]
+    return _packed([message.body for message in messages], [message.flag for message in messages], texts)
+
+
+def _packed(bodies: Sequence[bytes], flags: Sequence[int] | None, texts: Sequence[str]) -> bytes | None:
+    """The batch of messages with these bodies, flags (0 if None) and encoded properties; None if one does not fit."""
     try:
         packed = list(map(str.encode, texts))
         sizes, body_sizes = list(map(len, packed)), list(map(len, bodies))
         lengths = {size: _LENGTH_16.pack(size) for size in set(sizes)}
-        totals = [_FIXED + size + body_size for size, body_size in zip(sizes, body_sizes, strict=True)]
-        heads = map(_HEAD.pack, totals, repeat(0), repeat(0), [message.flag for message in messages], body_sizes)
-        items = zip(heads, bodies, map(lengths.__getitem__, sizes), packed, strict=False)
-        return b"".join(chain.from_iterable(items))
+        items = [b""] * (4 * len(bodies))
+        items[0::4] = _heads(sizes, body_sizes, flags)
+        items[1::4] = bodies
+        items[2::4] = map(lengths.__getitem__, sizes)
+        items[3::4] = packed
+        return b"".join(items)
     except (struct.error, UnicodeEncodeError):
         return None
+
+
+def _heads(sizes: Sequence[int], body_sizes: Sequence[int], flags: Sequence[int] | None) -> Iterable[bytes]:
+    """What stands before the bodies. Often there are few different ones."""
+    has_none = flags is None or (set(map(type, flags)) == {int} and not any(flags))
+    if has_none and len(set(sizes)) * len(set(body_sizes)) < len(sizes) // 2:
+        return map(_Heads().__getitem__, zip(sizes, body_sizes, strict=True))
+    totals = [_FIXED + size + body_size for size, body_size in zip(sizes, body_sizes, strict=True)]
+    return map(_HEAD.pack, totals, repeat(0), repeat(0), repeat(0) if flags is None else flags, body_sizes)
+
+
+class _Heads(dict[tuple[int, int], bytes]):
+    """Heads of items without a flag, by the sizes of properties and body."""
+
+    def __missing__(self, sizes: tuple[int, int]) -> bytes:
+        head = self[sizes] = _HEAD.pack(_FIXED + sum(sizes), 0, 0, 0, sizes[1])
+        return head
 
 
 def _texts(
@@ -157,7 +195,7 @@ def _one_by_one(messages: Sequence[Message], unique_ids: Iterable[str] | None) -
     shape: tuple[int, int, int] | None = None
     for message, unique_id in zip(messages, repeat("") if unique_ids is None else unique_ids, strict=False):
         try:
-            properties, body = message.properties, message.body
+            properties, body = message.wire_properties, message.body
             if properties != known:
                 known, shape = properties, None
                 text, end = _encoded(properties, named=unique_ids is not None)
@@ -195,7 +233,7 @@ def _does_not_fit(message: Message, exc: Exception) -> LocalProtocolError:
 
 def batch_item_size(message: Message) -> int:
     """Bytes of one message as an item of a batch body, for splitting."""
-    return _FIXED + len(message.body) + len(encode_properties(message.properties).encode("utf-8", "replace"))
+    return _FIXED + len(message.body) + len(encode_properties(message.wire_properties).encode("utf-8", "replace"))
 
 
 def decode_batch(data: bytes, *, most: int = sys.maxsize) -> list[BatchItem]:

@@ -27,8 +27,11 @@ class _Pending(NamedTuple):
     """What there is still to do for a class."""
 
     fields: Mapping[str, Any]
+    """Name of each field to what the class says behind it; `attrs.NOTHING` if it says nothing."""
     make_field: FieldMaker
+    """Makes the field of attrs of what stands behind a name."""
     finished: Callable[[Any], None] | None
+    """Called with the finished class, if there is anything to call."""
 
 
 class OnFirstUse:

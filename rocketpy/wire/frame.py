@@ -28,7 +28,9 @@ class Frame(NamedTuple):
     serialize_type: int
     """0 JSON, 1 ROCKETMQ."""
     header: bytes
+    """The header in that form, without its length."""
     body: bytes
+    """What follows the header; empty if there is no body."""
 
 
 def encode_frame(

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Iterable
 from functools import lru_cache
 
-__all__ = ["index_key_hash", "string_hash", "tags_code"]
+__all__ = ["string_hash", "tags_code"]
 
 _CACHED_LENGTH = 256
 
@@ -23,12 +23,6 @@ def string_hash(text: str) -> int:
 def tags_code(tags: str | None) -> int:
     """What a consume queue keeps of a tag: its hash, sign-extended to 64 bits; 0 for none."""
     return string_hash(tags) if tags else 0
-
-
-def index_key_hash(key: str) -> int:
-    """What an index file keeps of a key: the absolute value of its hash, 0 where Java's overflows."""
-    value = abs(string_hash(key))
-    return value if value <= 0x7FFFFFFF else 0
 
 
 def _hash(text: str) -> int:

@@ -93,8 +93,11 @@ def member(
 
 class _Specified(NamedTuple):
     default: Any
+    """What `attrs.field` takes as its default."""
     name: str | None
+    """The member's name in JSON; None for that of the attribute, in camel case."""
     also: tuple[str, ...]
+    """Other names of the member."""
 
 
 def _attrs_field(value: Any) -> Any:

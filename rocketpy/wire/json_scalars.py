@@ -34,7 +34,9 @@ class Codec(NamedTuple):
     """How values of one type are read and written."""
 
     read: Reader
+    """Makes the value of what stands in the parsed JSON."""
     write: Writer
+    """Makes what is put into the JSON of the value."""
     steps: Steps | None = None
     """`read` in steps, for what has members or elements. It takes the value apart: nobody else may need it."""
 

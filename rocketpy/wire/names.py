@@ -41,7 +41,6 @@ __all__ = [
     "is_valid_server_name",
     "is_valid_stored_topic",
     "is_valid_topic",
-    "normal_topic",
     "pop_retry_topic_v1",
     "pop_retry_topic_v2",
     "retry_topic",
@@ -216,14 +215,3 @@ def pop_retry_topic_v2(topic: str, group: str) -> str:
 def is_pop_retry_topic_v2(topic: str) -> bool:
     """Whether the topic has the second form."""
     return topic.startswith(RETRY_PREFIX) and "+" in topic
-
-
-def normal_topic(topic: str, group: str | None = None) -> str:
-    """The topic that a POP retry topic of `group` was derived from; without a group only the second form is told."""
-    if group is not None:
-        for prefix in (f"{RETRY_PREFIX}{group}+", f"{RETRY_PREFIX}{group}_"):
-            if topic.startswith(prefix):
-                return topic[len(prefix) :]
-        return topic
-    _, plus, rest = topic.partition("+")
-    return rest if plus and "+" not in rest and rest and topic.startswith(RETRY_PREFIX) else topic

@@ -21,6 +21,7 @@ class Entry(NamedTuple):
     """The value of a key, and where it is said."""
 
     text: str
+    """The value, its escapes resolved."""
     line: int
     """The line it begins in, from 1."""
 

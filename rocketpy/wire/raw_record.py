@@ -20,10 +20,13 @@ class RawRecord(NamedTuple):
     """One record."""
 
     head: RecordHead
+    """The fixed part."""
     body: bytes
     """As stored: packed if the flag word says so."""
     topic: bytes
+    """The topic's name, encoded."""
     properties: bytes
+    """In their encoded form."""
 
     def encode(self) -> bytes:
         """The record again; its size, magic number and CRC are computed again.

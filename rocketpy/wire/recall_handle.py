@@ -18,7 +18,9 @@ class RecallHandle(NamedTuple):
     """Which message, and when it is due."""
 
     topic: str
+    """The topic of the message."""
     broker_name: str
+    """Name of the broker that holds it."""
     timestamp: str
     """In ms, one more than the time that was asked for."""
     message_id: str

@@ -20,7 +20,6 @@ from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6
 __all__ = [
     "BLANK_MAGIC",
     "BLANK_SIZE",
-    "BODY_CRC_AT",
     "BORN_HOST_AT",
     "BORN_TIMESTAMP_AT",
     "MAGIC_AT",
@@ -57,7 +56,6 @@ MIN_RECORD_SIZE: Final = 91
 
 # Where to patch a record once its place is known. Later fields move by 12 bytes with an IPv6 born host.
 MAGIC_AT: Final = 4
-BODY_CRC_AT: Final = 8
 QUEUE_ID_AT: Final = 12
 QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28

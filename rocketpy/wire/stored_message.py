@@ -43,8 +43,8 @@ class StoredMessage(MessageExt):
         return self._body
 
     @property
-    def properties(self) -> dict[str, str]:
-        """Everything that travels beside the body, under the names of the wire."""
+    def wire_properties(self) -> dict[str, str]:
+        """All properties by their names on the wire, taken apart on first use."""
         packed = self._packed_properties
         if packed is not None:
             self._properties = decode_properties(packed.decode("utf-8", "replace"))

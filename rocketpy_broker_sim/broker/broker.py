@@ -6,26 +6,46 @@ stands in `views`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
 from rocketpy.remoting.network import TcpNetwork
-from rocketpy_broker_sim.broker.delay import DelayStage
+from rocketpy_broker_sim.broker.admin_views import (
+    BrokerAdminView,
+    CleaningView,
+    ConsumptionView,
+    EntriesView,
+    FlowView,
+    GroupAdminView,
+    OffsetTablesView,
+    ProducersView,
+    RequestModeView,
+    TopicAdminView,
+    TopicStatsView,
+    UnavailableView,
+)
+from rocketpy_broker_sim.broker.delays.delay import DelayStage
+from rocketpy_broker_sim.broker.flows import Flows
+from rocketpy_broker_sim.broker.held_requests.waiters import Bounds, Waiters
 from rocketpy_broker_sim.broker.identity import Identity
 from rocketpy_broker_sim.broker.lanes import Lanes
-from rocketpy_broker_sim.broker.processors.pull import pull_again, pull_message
-from rocketpy_broker_sim.broker.put_pipeline import PutPipeline, Stage, StageOrder
-from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
+from rocketpy_broker_sim.broker.name_servers.topic_announcement import NewTopics
+from rocketpy_broker_sim.broker.processors.pull import pull_message
+from rocketpy_broker_sim.broker.putting.put_pipeline import PutPipeline, Stage, StageOrder
+from rocketpy_broker_sim.broker.putting.store_stage import StoreStage
+from rocketpy_broker_sim.broker.readers import Hear, Readers
+from rocketpy_broker_sim.broker.router import default_route, held_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.runtime_info import runtime_info
 from rocketpy_broker_sim.broker.send_checks import ChecksView, SendChecks
 from rocketpy_broker_sim.broker.statistics import BrokerStatistics
-from rocketpy_broker_sim.broker.store_stage import StoreStage
 from rocketpy_broker_sim.broker.subsystems.clients import Clients
 from rocketpy_broker_sim.broker.subsystems.counting import Counting
 from rocketpy_broker_sim.broker.subsystems.delays import Delays
 from rocketpy_broker_sim.broker.subsystems.filters import Filters
+from rocketpy_broker_sim.broker.subsystems.metrics import Metrics, view_of
 from rocketpy_broker_sim.broker.subsystems.naming import Naming
 from rocketpy_broker_sim.broker.subsystems.port import Port
 from rocketpy_broker_sim.broker.subsystems.pulls import Pulls
@@ -33,17 +53,14 @@ from rocketpy_broker_sim.broker.subsystems.replying import Replying
 from rocketpy_broker_sim.broker.subsystems.saving import Saving
 from rocketpy_broker_sim.broker.subsystems.storing import Storing
 from rocketpy_broker_sim.broker.subsystems.tables import Tables
-from rocketpy_broker_sim.broker.subsystems.timers import Timers
+from rocketpy_broker_sim.broker.subsystems.timers import TimedMessages
 from rocketpy_broker_sim.broker.subsystems.transactions import Transactions
+from rocketpy_broker_sim.broker.tables.request_modes import RequestModes
 from rocketpy_broker_sim.broker.timer.stage import TimerStage
-from rocketpy_broker_sim.broker.topic_announcement import NewTopics
 from rocketpy_broker_sim.broker.transactions.half import HalfStage
 from rocketpy_broker_sim.broker.views import (
-    BrokerAdminView,
     CallView,
-    CleaningView,
     ClientView,
-    GroupAdminView,
     LockView,
     PositionView,
     PullView,
@@ -56,28 +73,26 @@ from rocketpy_broker_sim.broker.views import (
     SendView,
     StatsView,
     TimerView,
-    TopicAdminView,
     TransactionView,
     Views,
 )
 from rocketpy_broker_sim.serving.memory import ANSWERS, HELD_PULLS, MEMBERSHIP, PUSHED_REPLIES, MemoryBudget
 from rocketpy_broker_sim.serving.slices import Slices
+from rocketpy_broker_sim.store.clock import StoredClock
+from rocketpy_broker_sim.store.message_store import MessageStore
 
 if TYPE_CHECKING:
-    from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.remoting.limits import ServerLimits
     from rocketpy.remoting.network import Network
     from rocketpy.remoting.server import RemotingServer
     from rocketpy.seams import Storage
-    from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.registration import Registration
+    from rocketpy_broker_sim.broker.name_servers.registration import Registration
     from rocketpy_broker_sim.broker.subsystem import Subsystem
     from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
     from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.config import BrokerConfig
-    from rocketpy_broker_sim.store.message_store import MessageStore
 
 __all__ = ["Broker"]
 
@@ -94,13 +109,14 @@ class Broker:
         network: where it listens and dials, TCP when None.
         name_servers: addresses to register with.
         limits: bounds on connections and frames.
+        hear: called with everything that can be read from now on; plain functions.
 
     Attributes:
         identity: Who it is, and what messages and answers carry of it.
         memory: What peers make it keep, and how much that may be.
         slices: What it has to do that grows with what is asked.
         storing: Takes messages and keeps them.
-        delays: Delivers what was put aside.
+        delays: Delivers what was parked.
         timers: Delivers messages with a time of delivery.
         tables: Topics, groups and offsets.
         filters: Who filters by properties.
@@ -108,10 +124,12 @@ class Broker:
         saving: Writes the tables.
         counting: Counts messages.
         clients: Who is connected.
+        waiters: The requests that are held.
         pulls: The pulls that wait.
         replying: Brings replies to the clients that asked.
         pipeline: Leads messages into the store.
         lanes: Where requests wait for their turn.
+        metrics: Shows what all parts have done.
         port: Where they come in.
         naming: Tells the name servers of it.
         subsystems: All of these that are parts, in the order in which they start; they stop the other way round.
@@ -127,14 +145,18 @@ class Broker:
         network: Network | None = None,
         name_servers: Sequence[str] = (),
         limits: ServerLimits | None = None,
+        hear: Sequence[Hear] = (),
     ) -> None:
         self.config = config
         self.identity = Identity(config)
         self.is_killed = False
         self.memory = MemoryBudget(config.max_kept_bytes if limits is None else limits.max_kept)
         self.slices = Slices(memory=self.memory)
-        self._keep(storage, hooks)
-        self._serve(network or TcpNetwork(), name_servers, limits)
+        network = network or TcpNetwork()
+        self._keep(storage, network, name_servers, hooks)
+        self._serve(network, limits, hear)
+        view = view_of(self.identity, self.storing, self.tables, self.clients, self.counting)
+        self.metrics = Metrics(config, network, view, lambda: self.subsystems, self.runtime_info)
         self.subsystems: list[Subsystem] = [
             self.storing,
             self.delays,
@@ -147,48 +169,71 @@ class Broker:
             self.clients,
             self.pulls,
             self.replying,
+            self.metrics,
             self.port,
             self.naming,
         ]
 
-    def _keep(self, storage: Storage, hooks: Sequence[RequestHook]) -> None:
-        """Make the parts that have something to keep."""
-        config, statistics = self.config, BrokerStatistics(trio.current_time)
-        answers = self.memory.account(ANSWERS)
-        self.storing = storing = Storing(storage, config, statistics, self._announce, hooks, answers)
-        self.tables = Tables(config, storage, storing.store, self.memory)
-        self.timers = Timers(config, storage, storing, self.tables.topics)
-        self.delays = Delays(config, storage, storing, self.tables.topics)
-        self.filters = Filters(config, storage, storing, self.memory)
-        self.transactions = Transactions(config, storage, storing, self.tables, lambda: self.identity.store_host)
-        self.saving = Saving(config, (storing, self.delays, self.tables, self.filters))
-        self.counting = Counting(statistics, storing)
-
-    def _serve(self, network: Network, name_servers: Sequence[str], limits: ServerLimits | None) -> None:
-        """Make the parts that have to do with those outside."""
-        config, turn, topics = self.config, self.storing.turn, self.tables.topics
+    def _keep(
+        self, storage: Storage, network: Network, name_servers: Sequence[str], hooks: Sequence[RequestHook]
+    ) -> None:
+        """Make the parts that have something to keep, and what tells the name servers of it."""
+        config, memory, identity = self.config, self.memory, self.identity
+        store = MessageStore(storage, config.store, clock=StoredClock(trio.current_time))
+        self.tables = tables = Tables(config, storage, store, memory)
+        self.naming = Naming(config, network, tables.topics, name_servers, lambda: identity.address)
+        answers = memory.account(ANSWERS)
+        self.storing = storing = Storing(store, storage, config, self.naming.announce, hooks, answers)
+        self.timers = TimedMessages(config, storage, storing, tables.topics)
+        self.delays = Delays(config, storage, storing, tables.topics)
+        self.filters = Filters(config, storage, storing, memory)
         gone = self.filters.table.unregister
-        self.clients = Clients(config, self.slices, self.memory.account(MEMBERSHIP), self.memory, gone)
-        self.transactions.let_ask(self.clients.producers)
-        self.pulls = Pulls(config, self._resume, turn, topics, self.memory.account(HELD_PULLS))
-        self.replying = Replying(config, self.memory.account(PUSHED_REPLIES))
+        self.clients = Clients(config, self.slices, memory.account(MEMBERSHIP), memory, gone)
+        producers = self.clients.producers
+        self.transactions = Transactions(config, storage, storing, tables, producers, lambda: identity.store_host)
+        self.saving = Saving(config, (storing, self.delays, tables, self.filters))
+        flows = Flows(trio.current_time, tables.topics)
+        self.counting = Counting(BrokerStatistics(trio.current_time), flows, storing, tables.topics)
+
+    def _serve(self, network: Network, limits: ServerLimits | None, hear: Sequence[Hear]) -> None:
+        """Make the parts that have to do with those outside."""
+        config, memory, topics = self.config, self.memory, self.tables.topics
+        bounds = Bounds(number=config.max_held_pulls, number_of_connection=config.max_held_pulls_per_connection)
+        self.waiters = Waiters(bounds, memory.account(HELD_PULLS))
+        self.replying = Replying(config, memory.account(PUSHED_REPLIES))
         behind = self._stages()
         asked = ChecksView(config, self.identity, topics, self.tables.groups, self.clients.locks)
         checks = SendChecks(asked, behind.values())
         self.pipeline = PutPipeline({StageOrder.CHECKS: checks, **behind})
-        self._views = self._make_views(checks)
-        self.lanes = Lanes(lanes_of(config), routes_of(self._views), default_route(), turn, self.slices, self.memory)
+        self._views = views = self._make_views(checks)
+        self.lanes = self._make_lanes(views, hear)
+        compiling, pull = self.filters.registry.compiling, partial(pull_message, views.pull)
+        self.pulls = Pulls(self.waiters, compiling, self.lanes, pull, topics)
         self.port = Port(
             config,
             network,
             self.lanes,
             limits=limits,
-            budget=self.memory,
+            budget=memory,
             on_open=lambda address: self.identity.settle(address, network.local_ip),
             on_close=self.clients.forget,
             settle=self._settle,
         )
-        self.naming = Naming(config, network, topics, name_servers, lambda: self.identity.address)
+
+    def _make_lanes(self, views: Views, hear: Sequence[Hear]) -> Lanes:
+        """Make the lanes with all who wait for messages: nothing can be read before they are complete."""
+        parts = self.counting, self.timers, self.delays, self.transactions
+        readers = Readers((*(part.arrived for part in parts), *hear), self.waiters)
+        return Lanes(
+            lanes_of(self.config),
+            routes_of(views),
+            default_route(),
+            self.storing.turn,
+            self.slices,
+            self.memory,
+            readers=readers,
+            again=held_route(views),
+        )
 
     def _stages(self) -> dict[StageOrder, Stage]:
         """The stages of the put pipeline behind the checks."""
@@ -229,11 +274,23 @@ class Broker:
             admin_topic=TopicAdminView(
                 config=config, store=store, topics=topics, offsets=offsets, turn=turn, persistence=persistence
             ),
-            admin_group=GroupAdminView(groups=groups, offsets=offsets, persistence=persistence),
+            admin_group=GroupAdminView(
+                groups=groups, offsets=offsets, flows=self.counting.flows, persistence=persistence
+            ),
             admin_cleaning=self._cleaning_view(),
             admin_broker=BrokerAdminView(
                 config=config, identity=identity, topics=topics, runtime_info=lambda: self.runtime_info()
             ),
+            who_consumes=ConsumptionView(identity=identity, offsets=offsets, consumers=consumers),
+            producer_list=ProducersView(producers=self.clients.producers),
+            topic_stats=TopicStatsView(
+                config=config, reads=reads, topics=topics, offsets=offsets, flows=self.counting.flows
+            ),
+            broker_stats=FlowView(config=config, flows=self.counting.flows),
+            offset_tables=self._offset_tables_view(),
+            queue_entries=EntriesView(reads=reads, consumers=consumers, filters=self.filters.table),
+            request_modes=RequestModeView(topics=topics, groups=groups, modes=RequestModes()),
+            unavailable=UnavailableView(store=store),
         )
 
     def _send_view(self, checks: SendChecks) -> SendView:
@@ -256,6 +313,7 @@ class Broker:
             groups=self.tables.groups,
             turn=self.storing.turn,
             pipeline=self.pipeline,
+            flows=self.counting.flows,
         )
 
     def _transaction_view(self) -> TransactionView:
@@ -290,9 +348,9 @@ class Broker:
             offsets=self.tables.offsets,
             consumers=self.clients.consumers,
             statistics=self.counting.statistics,
-            hold=self.pulls.hold,
+            flows=self.counting.flows,
+            waiters=self.waiters,
             filters=self.filters.registry,
-            resume=self._pull_later,
         )
 
     def _client_view(self) -> ClientView:
@@ -302,8 +360,19 @@ class Broker:
             groups=self.tables.groups,
             consumers=self.clients.consumers,
             producers=self.clients.producers,
-            new_topics=NewTopics(self._announce),
+            new_topics=NewTopics(self.naming.announce),
             filters=self.filters.registry,
+        )
+
+    def _offset_tables_view(self) -> OffsetTablesView:
+        return OffsetTablesView(
+            reads=self.storing.store.reads,
+            topics=self.tables.topics,
+            groups=self.tables.groups,
+            offsets=self.tables.offsets,
+            delay_offsets=self.delays.offsets,
+            consumers=self.clients.consumers,
+            persistence=self.saving.persistence,
         )
 
     def _reset_view(self) -> ResetView:
@@ -314,7 +383,7 @@ class Broker:
             groups=self.tables.groups,
             offsets=self.tables.offsets,
             consumers=self.clients.consumers,
-            waiters=self.pulls.waiters,
+            waiters=self.waiters,
             persistence=self.saving.persistence,
         )
 
@@ -373,6 +442,11 @@ class Broker:
         return self.port.server
 
     @property
+    def metrics_address(self) -> str:
+        """Where `/metrics` and `/healthz` are, "host:port"; empty if they are not shown."""
+        return self.metrics.address
+
+    @property
     def registration(self) -> Registration | None:
         """What keeps it known to the name servers; None until it serves."""
         return self.naming.registration
@@ -381,30 +455,11 @@ class Broker:
         """What it has done and holds, by Apache's keys: what all its parts measure."""
         return runtime_info(self.config, self.identity.boot_timestamp, self.subsystems)
 
-    # --- what parts say to others that are made later --------------------------------------------------
-
-    def _announce(self, topic: str, done: Callable[[], object]) -> None:
-        self.naming.announce(topic, done)
-
-    def _resume(self, connection: Connection, request: RemotingCommand) -> None:
-        """A pull that was held goes on, in the lane of pulls."""
-        self.lanes.submit("pull", self._pull_again, connection, request)
-
-    def _pull_later(self, connection: Connection, request: RemotingCommand) -> None:
-        """A pull whose expression has been compiled begins, in the lane of pulls. The caller finishes the turn."""
-        self.lanes.submit("pull", self._pull, connection, request)
-
-    def _pull(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        return pull_message(self._views.pull, connection, request)
-
-    def _pull_again(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-        return pull_again(self._views.pull, connection, request)
-
     async def _settle(self) -> None:
         """The last answers are about to leave: nothing waits any more."""
         for subsystem in reversed(self.subsystems):
             await subsystem.settle()
-        self.storing.turn.finish()
+        self.lanes.finish()
 
     # --- start and end ---------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.hosts import format_address, parse_address
 from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.broker.store_stage import packed_address
+from rocketpy_broker_sim.broker.putting.store_stage import packed_address
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import BrokerConfig

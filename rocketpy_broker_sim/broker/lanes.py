@@ -9,13 +9,15 @@ one task works off: heartbeats first, then the lanes in rotation, so that a floo
 What waits stands in lines, one for each connection and lane: connections take turns, and what one of them asked for
 later comes later. A line stands still while a sliced processor works for it. Lanes of one order share their lines: a
 client that leaves is not brought back by a heartbeat from before.
+
+A turn ends here: what can be read after it is handed to its readers, and the held requests among them are run again.
 Plays the part of the executors of BrokerController, of RequestTask and of BrokerFastFailure.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -25,6 +27,7 @@ from rocketpy.errors import ConnectionLostError
 from rocketpy.remoting.answers import answer_for_error
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker.lane import RUNS_PER_THREAD, Job, Lane, LaneStatistics, Line
+from rocketpy_broker_sim.broker.readers import Readers
 from rocketpy_broker_sim.serving.memory import WAITING_REQUESTS, MemoryBudget, size_of
 from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Slices, is_sliced, kept_for
 
@@ -32,8 +35,10 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.remoting.dispatch import Processor
     from rocketpy.wire.command import RemotingCommand
+    from rocketpy_broker_sim.broker.held_requests.waiter_index import Waiter
     from rocketpy_broker_sim.broker.turn import Turn
     from rocketpy_broker_sim.serving.slices import SlicedProcessor, Steps
+    from rocketpy_broker_sim.store.put_result import Arrival
 
 __all__ = ["Lanes", "Route"]
 
@@ -53,7 +58,9 @@ class Route(NamedTuple):
     """What a request code leads to."""
 
     processor: Callable[[Connection, RemotingCommand], RemotingCommand | Steps | None]
+    """Answers the request: at once, in steps, or with None if the answer comes later or never."""
     lane: str
+    """Name of the lane that its requests wait in."""
 
 
 class Lanes:
@@ -66,6 +73,8 @@ class Lanes:
         turn: runs processors and lets their answers go.
         slices: goes on with the work of sliced processors, which put no messages; one of its own when None.
         memory: what waits counts against it; a budget of its own when None.
+        readers: who wait for what a turn makes readable.
+        again: what a held request leads to when it is run again; the default when None.
 
     Attributes:
         slices: The same. `serve` serves it too.
@@ -79,6 +88,8 @@ class Lanes:
         turn: Turn,
         slices: Slices | None = None,
         memory: MemoryBudget | None = None,
+        readers: Readers | None = None,
+        again: Route | None = None,
     ) -> None:
         memory = MemoryBudget() if memory is None else memory
         memory.on_gave_way(self._drop)
@@ -91,6 +102,8 @@ class Lanes:
         self._routes = {code: self._bind(route) for code, route in routes.items()}
         self._default = self._bind(default)
         self._turn = turn
+        self._readers = Readers() if readers is None else readers
+        self._again = again or default
         self._spent = 0
         self._lines: dict[tuple[Connection, str], Line] = {}
         self._standing = 0  # lines in the queues of lanes
@@ -128,7 +141,7 @@ class Lanes:
         is_large = False
         for request in requests:
             if turn.pending_bytes > MOST_PENDING:
-                turn.finish()
+                self.finish()
             # Most answers are small and none has left yet: a look at the output is due only when some have.
             if (
                 taken
@@ -147,7 +160,9 @@ class Lanes:
                 lane.used += 1
                 lane.done += 1
                 turn.run(processor, connection, request)
-        turn.finish()
+        arrivals = turn.end()
+        if arrivals:
+            self._hand_out(arrivals)
         self._spent += taken
         self._wake()
         return taken
@@ -169,6 +184,38 @@ class Lanes:
             self._line_up(job)
             self._kept.note(connection, job.size)
         self._wake()
+
+    def run_again(self, waiter: Waiter) -> None:
+        """Run a held request again that is due, unless its connection has closed. The caller finishes the turn."""
+        connection = waiter.connection
+        if not connection.is_open:
+            return
+        connection.recall_request(waiter.request)
+        self.submit(self._again.lane, cast("Processor", self._again.processor), connection, waiter.request)
+        if self._turn.pending_bytes > MOST_PENDING:
+            # A thousand groups may wait for the same messages: their answers must not gather.
+            self.finish()
+
+    def finish(self) -> None:
+        """End the turn: write what was put, let the answers go, and hand out what can be read now."""
+        arrivals = self._turn.end()
+        if arrivals:
+            self._hand_out(arrivals)
+
+    def _hand_out(self, arrivals: Sequence[Arrival]) -> None:
+        while arrivals:
+            due = self._readers.arrived(arrivals)
+            if not due:
+                return
+            for waiter in due:
+                self.run_again(waiter)
+            arrivals = self._turn.end()
+
+    async def _serve_arrivals(self) -> None:
+        """Hand out what services have put, or made readable, until cancelled."""
+        while True:
+            await self._turn.wait_arrivals()
+            self.finish()
 
     def _wake(self) -> None:
         if self._standing or self._spent >= _RENEW_AFTER:
@@ -278,6 +325,7 @@ class Lanes:
         """Work off what waits, a turn at a time, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.slices.serve)
+            nursery.start_soon(self._serve_arrivals)
             while True:
                 if self._standing:
                     await trio.lowlevel.checkpoint()
@@ -306,7 +354,7 @@ class Lanes:
                 if lane.queue and lane.used < lane.budget and left > 0:
                     left = self._run_slice(lane, left, end)
                     worked = True
-        self._turn.finish()
+        self.finish()
 
     def _run_slice(self, lane: Lane, left: int, end: float) -> int:
         """Run or refuse a few waiting requests of a lane.
@@ -332,7 +380,7 @@ class Lanes:
                 left = 0
                 break
         if self._turn.pending_bytes > MOST_PENDING:
-            self._turn.finish()
+            self.finish()
         return left
 
     def _run_head(self, line: Line, now: float, max_age: float) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.limits import ServerLimits
     from rocketpy.remoting.network import Network
     from rocketpy.seams import Storage
+    from rocketpy_broker_sim.broker.readers import Hear
 
 __all__ = ["name_server_list", "open_broker"]
 
@@ -46,6 +47,7 @@ async def open_broker(
     name_servers: Sequence[str] | None = None,
     limits: ServerLimits | None = None,
     hooks: Sequence[RequestHook] = (),
+    hear: Sequence[Hear] = (),
 ) -> AsyncIterator[Broker]:
     """Run a broker for the time of a block.
 
@@ -59,16 +61,17 @@ async def open_broker(
         name_servers: addresses to register with; those of the settings when None.
         limits: bounds on connections and frames.
         hooks: see every request and its answer; what they raise becomes the answer.
+        hear: called with everything that can be read from now on; plain functions that do not raise.
 
     Raises:
-        ConfigError: a name server's address is none.
+        ConfigError: a name server's address is none, or metrics are asked for and the extra `prometheus` is missing.
         StoreError: the directory is in use by another broker, or cannot be read and written.
         TransportError: the port is taken, or the address is not one of this machine.
     """
     config = config or BrokerConfig()
     servers = name_server_list(config.namesrv_addr) if name_servers is None else list(name_servers)
     storage = storage or _directory(config)
-    broker = Broker(config, storage, hooks, network=network, name_servers=servers, limits=limits)
+    broker = Broker(config, storage, hooks, network=network, name_servers=servers, limits=limits, hear=hear)
     async with outliving(_running(broker)):
         yield broker
 

@@ -89,7 +89,7 @@ class Persistence:
         """Write changes as they come, until cancelled."""
         while True:
             await self._woken.wait()
-            # Replaced here and nowhere else: this task must never wait for an event that another has put aside.
+            # Replaced here and nowhere else: this task must never wait for an event that another has replaced.
             self._woken = trio.Event()
             await self.save()
 
@@ -132,7 +132,7 @@ class Persistence:
 
     def _note(self, error: StoreError | None) -> None:
         if error is not None and not self._failing:
-            log.error("the configuration of the broker is not on the disk, trying on: %s", error)
+            log.error("the configuration of the broker cannot be written, trying again: %s", error)
         elif error is None and self._failing:
-            log.info("the configuration of the broker is on the disk again")
+            log.info("the configuration of the broker is written again")
         self._failing = error is not None

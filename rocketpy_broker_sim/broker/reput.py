@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ReputService"]
 
 RETRY_AFTER = 1.0
-"""Seconds between two tries on a disk that refuses."""
+"""Seconds between two attempts on a disk that refuses."""
 _logger = get_logger(__name__)
 
 
@@ -43,9 +43,9 @@ class ReputService:
         """Say once that no more messages are taken, and once that they are again."""
         is_given_up = self._store.flags.has(RunningFlag.QUEUE_ERROR)
         if is_given_up and not self._is_given_up:
-            _logger.error("no more messages are taken until those that are there can be brought into their queues")
+            _logger.error("messages are refused until the stored ones can be added to their queues")
         elif self._is_given_up and not is_given_up:
-            _logger.warning("messages are brought into their queues and taken again")
+            _logger.warning("messages can be added to their queues, and are accepted again")
         self._is_given_up = is_given_up
 
     async def serve(self) -> None:

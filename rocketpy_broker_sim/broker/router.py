@@ -18,21 +18,29 @@ from rocketpy_broker_sim.broker.processors import (
     admin_cleaning,
     admin_group,
     admin_topic,
+    broker_stats,
     client_calls,
     client_manage,
     consume_stats,
     consumer_manage,
     end_transaction,
     locks,
+    offset_tables,
+    producer_list,
     pull,
     query,
+    queue_entries,
     queue_offset,
     recall,
     reply,
+    request_modes,
     reset_offset,
     send,
     send_back,
     timers,
+    topic_stats,
+    unavailable,
+    who_consumes,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +61,20 @@ _COMING = "membership"
 
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 """One processor takes them all, so that those which follow each other are one run."""
+
+_ACCESS = (
+    RequestCode.AUTH_CREATE_USER,
+    RequestCode.AUTH_UPDATE_USER,
+    RequestCode.AUTH_DELETE_USER,
+    RequestCode.AUTH_GET_USER,
+    RequestCode.AUTH_LIST_USER,
+    RequestCode.AUTH_CREATE_ACL,
+    RequestCode.AUTH_UPDATE_ACL,
+    RequestCode.AUTH_DELETE_ACL,
+    RequestCode.AUTH_GET_ACL,
+    RequestCode.AUTH_LIST_ACL,
+)
+"""Users and their rights."""
 
 
 def _on(view: Callable[[Views], View], processor: Processor[View], lane: str) -> Callable[[Views], Route]:
@@ -98,6 +120,20 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: _on(
         lambda v: v.client_calls, client_calls.get_consumer_status, "admin"
     ),
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: _on(
+        lambda v: v.producer_list, producer_list.get_producer_connections, "admin"
+    ),
+    RequestCode.GET_ALL_PRODUCER_INFO: _on(lambda v: v.producer_list, producer_list.get_all_producers, "admin"),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: _on(lambda v: v.who_consumes, who_consumes.groups_of_topic, "admin"),
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: _on(lambda v: v.who_consumes, who_consumes.topics_of_group, "admin"),
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: _on(
+        lambda v: v.who_consumes, who_consumes.subscription_of_group, "admin"
+    ),
+    # offsets of all
+    RequestCode.GET_ALL_CONSUMER_OFFSET: _on(lambda v: v.offset_tables, offset_tables.get_all_offsets, "admin"),
+    RequestCode.GET_ALL_DELAY_OFFSET: _on(lambda v: v.offset_tables, offset_tables.get_all_delay_offsets, "admin"),
+    RequestCode.QUERY_CORRECTION_OFFSET: _on(lambda v: v.offset_tables, offset_tables.query_correction, "admin"),
+    RequestCode.CLONE_GROUP_OFFSET: _on(lambda v: v.offset_tables, offset_tables.clone_offsets, "admin"),
     # queues
     RequestCode.GET_MAX_OFFSET: _on(lambda v: v.queue_offset, queue_offset.get_max_offset, "admin"),
     RequestCode.GET_MIN_OFFSET: _on(lambda v: v.queue_offset, queue_offset.get_min_offset, "admin"),
@@ -105,11 +141,15 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.GET_EARLIEST_MSG_STORETIME: _on(
         lambda v: v.queue_offset, queue_offset.get_earliest_store_time, "admin"
     ),
+    RequestCode.QUERY_CONSUME_QUEUE: _on(lambda v: v.queue_entries, queue_entries.query_consume_queue, "admin"),
+    RequestCode.GET_TOPIC_STATS_INFO: _on(lambda v: v.topic_stats, topic_stats.get_topic_stats, "admin"),
+    RequestCode.QUERY_CONSUME_TIME_SPAN: _on(lambda v: v.topic_stats, topic_stats.get_consume_time_span, "admin"),
     # topics and groups
     RequestCode.UPDATE_AND_CREATE_TOPIC: _on(lambda v: v.admin_topic, admin_topic.create_topic, "admin"),
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: _on(lambda v: v.admin_topic, admin_topic.create_topics, "admin"),
     RequestCode.DELETE_TOPIC_IN_BROKER: _on(lambda v: v.admin_topic, admin_topic.delete_topic, "admin"),
     RequestCode.GET_ALL_TOPIC_CONFIG: _on(lambda v: v.admin_topic, admin_topic.get_all_topics, "admin"),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: _on(lambda v: v.admin_topic, admin_topic.get_system_topics, "admin"),
     RequestCode.GET_TOPIC_CONFIG: _on(lambda v: v.admin_topic, admin_topic.get_topic, "admin"),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _on(lambda v: v.admin_group, admin_group.create_group, "admin"),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _on(
@@ -119,6 +159,8 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: _on(lambda v: v.admin_group, admin_group.get_all_groups, "admin"),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: _on(lambda v: v.admin_group, admin_group.get_group, "admin"),
     RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: _on(lambda v: v.admin_group, admin_group.forbid_group, "admin"),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: _on(lambda v: v.request_modes, request_modes.set_request_mode, "admin"),
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: _on(lambda v: v.request_modes, request_modes.get_request_modes, "admin"),
     # the broker itself
     RequestCode.UPDATE_BROKER_CONFIG: _on(lambda v: v.admin_broker, admin_broker.update_config, "admin"),
     RequestCode.GET_BROKER_CONFIG: _on(lambda v: v.admin_broker, admin_broker.get_config, "admin"),
@@ -130,8 +172,16 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
     ),
     RequestCode.CLEAN_UNUSED_TOPIC: _on(lambda v: v.admin_cleaning, admin_cleaning.clean_unused_topics, "admin"),
     RequestCode.GET_BROKER_RUNTIME_INFO: _on(lambda v: v.admin_broker, admin_broker.get_runtime_info, "admin"),
+    RequestCode.VIEW_BROKER_STATS_DATA: _on(lambda v: v.broker_stats, broker_stats.view_stats, "admin"),
     RequestCode.GET_TIMER_CHECK_POINT: _on(lambda v: v.timer, timers.get_timer_checkpoint, "admin"),
     RequestCode.GET_TIMER_METRICS: _on(lambda v: v.timer, timers.get_timer_metrics, "admin"),
+    # what is not here
+    RequestCode.GET_BROKER_HA_STATUS: _on(lambda v: v.unavailable, unavailable.get_replication, "admin"),
+    RequestCode.RESET_MASTER_FLUSH_OFFSET: _on(lambda v: v.unavailable, unavailable.reset_flushed, "admin"),
+    RequestCode.GET_BROKER_EPOCH_CACHE: _on(lambda v: v.unavailable, unavailable.get_epochs, "admin"),
+    RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: _on(lambda v: v.unavailable, unavailable.check_rocksdb, "admin"),
+    RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: _on(lambda v: v.unavailable, unavailable.export_rocksdb, "admin"),
+    **dict.fromkeys(_ACCESS, _on(lambda v: v.unavailable, unavailable.manage_access, "admin")),
 }
 
 
@@ -139,6 +189,11 @@ def routes_of(views: Views) -> dict[int, Route]:
     """The table, bound to what one broker lets requests reach."""
     sends = Route(send.SendProcessor(views.send), "send")
     return {int(code): bind(views) for code, bind in _TABLE.items()} | {int(code): sends for code in _SENDS}
+
+
+def held_route(views: Views) -> Route:
+    """What a held request leads to when it is run again."""
+    return Route(partial(pull.pull_again, views.pull), "pull")
 
 
 def default_route() -> Route:

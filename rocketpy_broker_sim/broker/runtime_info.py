@@ -13,9 +13,9 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import CURRENT_VERSION
 from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.record import read_head
-from rocketpy_broker_sim.broker.delay import queue_of_level
+from rocketpy_broker_sim.broker.delays.delay import queue_of_level
+from rocketpy_broker_sim.broker.held_requests.waiter_index import Reason
 from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
-from rocketpy_broker_sim.broker.waiter_index import Reason
 from rocketpy_broker_sim.config import MASTER_ID
 from rocketpy_broker_sim.store.log import commit_log
 from rocketpy_broker_sim.store.queue import consume_queue
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rocketpy.seams import Storage
+    from rocketpy_broker_sim.broker.delays.schedule import ScheduleService
+    from rocketpy_broker_sim.broker.held_requests.waiters import Waiters
     from rocketpy_broker_sim.broker.lanes import Lanes
-    from rocketpy_broker_sim.broker.put_times import PutTimes
-    from rocketpy_broker_sim.broker.schedule import ScheduleService
+    from rocketpy_broker_sim.broker.putting.put_times import PutTimes
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics, Totals
     from rocketpy_broker_sim.broker.subsystem import Subsystem
     from rocketpy_broker_sim.broker.timer.service import TimerService
     from rocketpy_broker_sim.broker.transactions.ledger import Ledger
-    from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.broker.write_conditions import WriteConditions
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.message_reads import MessageReads
@@ -108,7 +108,7 @@ def measures_of_store(store: MessageStore, storage: Storage) -> dict[str, str]:
     return {
         "commitLogMinOffset": str(store.reads.log_start),
         "commitLogMaxOffset": str(store.written_position),
-        "commitLogDiskRatio": f"{storage.usage(commit_log.FOLDER):.2f}",
+        **_disk_of_log(storage),
         "consumeQueueDiskRatio": f"{storage.usage(consume_queue.FOLDER):.2f}",
         "dispatchBehindBytes": str(store.dispatch_behind),
         "dispatchMaxBuffer": str(store.dispatch_most_waiting),
@@ -118,6 +118,13 @@ def measures_of_store(store: MessageStore, storage: Storage) -> dict[str, str]:
         **_capacity(storage),
         "earliestMessageTimeStamp": str(_earliest(store.reads)),
     }
+
+
+def _disk_of_log(storage: Storage) -> dict[str, str]:
+    """How full the disk of the log is, and once more under its path, of which Apache's broker may have several."""
+    used = f"{storage.usage(commit_log.FOLDER):.2f}"
+    where = {f"commitLogDiskRatio_{storage.describe(commit_log.FOLDER)}": used} if storage.space()[0] else {}
+    return {"commitLogDiskRatio": used, **where}
 
 
 def _buffers(store: MessageStore) -> dict[str, str]:

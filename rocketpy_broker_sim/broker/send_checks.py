@@ -27,10 +27,10 @@ from rocketpy.wire.names import (
 from rocketpy.wire.properties import decode_properties, encode_properties
 from rocketpy.wire.steps import run_steps
 from rocketpy.wire.sysflag import COMPRESSED, COMPRESSION_TYPE_MASK, INNER_BATCH, MULTI_TAGS, Permission, TopicSysFlag
-from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES, RefusedBatch, items_of
-from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level
-from rocketpy_broker_sim.broker.put_pipeline import step
-from rocketpy_broker_sim.broker.store_stage import packed_address
+from rocketpy_broker_sim.broker.delays.delay import TIMER_PROPERTIES, delay_level
+from rocketpy_broker_sim.broker.putting.batch_items import SYSTEM_PROPERTIES, RefusedBatch, items_of
+from rocketpy_broker_sim.broker.putting.put_pipeline import step
+from rocketpy_broker_sim.broker.putting.store_stage import packed_address
 from rocketpy_broker_sim.broker.transactions.half import is_half
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.bodies.topics import TopicConfig
     from rocketpy.wire.headers.send import SendMessageRequestHeader
     from rocketpy_broker_sim.broker.identity import Identity
-    from rocketpy_broker_sim.broker.put_pipeline import Put, Stage
+    from rocketpy_broker_sim.broker.putting.put_pipeline import Put, Stage
     from rocketpy_broker_sim.broker.tables.locks import QueueLocks
     from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
@@ -61,10 +61,15 @@ class ChecksView(NamedTuple):
     """What the first stage of the put pipeline asks."""
 
     config: BrokerConfig
+    """The broker's settings."""
     identity: Identity
+    """Its address, unique ids, and what it adds to properties."""
     topics: TopicTable
+    """The topics that it has."""
     groups: SubscriptionGroupTable
+    """The settings of its subscription groups."""
     locks: QueueLocks
+    """Which client has locked which queue."""
 
 
 class SendChecks:

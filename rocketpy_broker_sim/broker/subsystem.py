@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import trio
 
     from rocketpy_broker_sim.broker.tables.persist import StoredTable
+    from rocketpy_broker_sim.metrics.metric import Family
 
 __all__ = ["Service", "Subsystem"]
 
@@ -85,3 +86,11 @@ class Subsystem:
     def measures(self) -> Mapping[str, str]:
         """What it has done and holds, under the keys of GET_BROKER_RUNTIME_INFO."""
         return {}
+
+    def families(self) -> Iterable[Family]:
+        """What it has done and holds, as metrics. Samples are made while a scrape is answered."""
+        return ()
+
+    def problems(self) -> Iterable[str]:
+        """Why a probe should hold the broker for not ready, in words; nothing when all is well."""
+        return ()

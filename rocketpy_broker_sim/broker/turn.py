@@ -2,14 +2,15 @@
 
 Nothing here waits. Puts of all processors of a turn are gathered by the store and written by one commit; an answer that
 depends on a put goes out only after it. When the commit fails, those answers say so instead; the others are not
-touched. What an answer waits for beyond that, the gate (`flushing.gate`) sees to. Then consumers hear of what arrived.
-Plays the part of the asynchronous put in SendMessageProcessor.
+touched. What an answer waits for beyond that, the gate (`flushing.gate`) sees to. A turn returns what can be read
+afterwards as a value: the lanes hand it to those who wait. Plays the part of the asynchronous put in
+SendMessageProcessor.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import trio
@@ -18,6 +19,7 @@ from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.remoting.answers import answer_for_error
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.broker.changes import Changes
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
 from rocketpy_broker_sim.store.disk.failure import FileCreationError, UnknownOutcomeError
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
@@ -28,8 +30,8 @@ if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.flushing.gate import Durability
-    from rocketpy_broker_sim.broker.put_pipeline import Put
-    from rocketpy_broker_sim.broker.put_times import PutTimes
+    from rocketpy_broker_sim.broker.putting.put_pipeline import Put
+    from rocketpy_broker_sim.broker.putting.put_times import PutTimes
     from rocketpy_broker_sim.broker.replies import Replies
     from rocketpy_broker_sim.broker.write_conditions import WriteConditions
     from rocketpy_broker_sim.store.message_store import MessageStore
@@ -45,8 +47,6 @@ MOST_GATHERED = 128 * 1024
 """Bytes of the bodies of a run."""
 MOST_APART = 128
 """Requests of a run that are carried out apart from sends."""
-Listener = Callable[["Arrival"], object]
-Outcome = Callable[["StoreError | None"], object]
 
 
 class RunProcessor:
@@ -80,6 +80,7 @@ class Turn:
         conditions: hears how long every append took.
         times: hears how long every put took.
         hooks: see every request and its answer.
+        changes: what depends on the turn being written.
 
     Attributes:
         pending_bytes: Bytes of the bodies of the answers that have not left yet.
@@ -93,6 +94,7 @@ class Turn:
         conditions: WriteConditions,
         times: PutTimes,
         hooks: Sequence[RequestHook] = (),
+        changes: Changes | None = None,
     ) -> None:
         self.pending_bytes = 0
         self.is_stalled = False
@@ -105,8 +107,8 @@ class Turn:
         self._hooks = tuple(hooks)
         self._replies: list[Replies] = []
         self._arrivals: list[Arrival] = []
-        self._listeners: list[Listener] = []
-        self._outcomes: list[Outcome] = []
+        self._arrived = trio.lowlevel.ParkingLot()
+        self._changes = Changes() if changes is None else changes
         self._is_behind = False
         self._behind = trio.lowlevel.ParkingLot()
         self._position = NOTHING_PUT
@@ -232,24 +234,41 @@ class Turn:
             self._began = began
         self._puts += count
 
-    def subscribe(self, listener: Listener) -> None:
-        """Call a plain function with every arrival, from now on."""
-        self._listeners.append(listener)
-
-    def on_outcome(self, hear: Outcome) -> None:
-        """Call a plain function after each write of what was put: with None, or with the error."""
-        self._outcomes.append(hear)
-
     # --- when they are done ---
 
-    def finish(self) -> None:
-        """Write what was put, let the answers go, then wake the consumers that wait."""
+    def end(self) -> Sequence[Arrival]:
+        """Write what was put and let the answers go.
+
+        Returns:
+            What can be read now and nobody has been told of. The caller hands it out, and then ends the turn again.
+        """
         if self._run is not None or self._apart is not None:
             self._take_run()
         if self._dirty:
             self._write()
         elif self._replies:
             self._send(None)
+        arrivals = self._arrivals
+        if not arrivals:
+            return ()
+        self._arrivals = []
+        return arrivals
+
+    def finish(self) -> None:
+        """The same for those who hand nothing out: who is in `wait_arrivals` does that soon."""
+        arrivals = self.end()
+        if arrivals:
+            self._arrivals = [*arrivals, *self._arrivals]
+            self._arrived.unpark()
+
+    async def wait_arrivals(self) -> None:
+        """Return when something can be read that nobody has been told of. For one task."""
+        while not self._arrivals:
+            await self._arrived.park()
+
+    def _tell(self) -> None:
+        if self._arrivals:
+            self._arrived.unpark()
 
     def commit(self) -> None:
         """Write at once what a service put, outside any request.
@@ -263,38 +282,28 @@ class Turn:
         failure = self._write()
         if failure is not None:
             raise failure
+        self._tell()
 
     def _write(self) -> StoreError | None:
         """Write what was put, and let the answers go that depend on it; what failed, if anything did."""
         puts, self._puts = self._puts, 0
         failure = self._commit()
-        for hear in self._outcomes:
-            hear(failure)
+        self._changes.settle(failure)
         waiting = self._send(failure)
         if failure is not None:
             self._times.failed += puts
             return failure
         if puts:
             self._times.note(puts - waiting, trio.current_time() - self._began)
-        self._publish()
+        if not self._gate.is_synchronous and not self.is_stalled:  # else who flushes does it, or tries it again
+            self.reput()
         return None
 
-    def _publish(self) -> None:
-        """Let consumers read what was written; where that has to be flushed first, who flushes does it."""
-        if not self._gate.is_synchronous:
-            self.make_readable()
-
     def make_readable(self) -> None:
-        """Let consumers read what was written (with synchronous flushing: what the disk has)."""
+        """Let consumers read what was written (with synchronous flushing: what the disk has), soon."""
         if not self.is_stalled:
             self.reput()
-        while self._arrivals:
-            arrivals, self._arrivals = self._arrivals, []
-            for arrival in arrivals:
-                for listener in self._listeners:
-                    listener(arrival)
-        if self._replies:
-            self.finish()  # with what they depend on: a large batch may have been put by now and not written
+        self._tell()
 
     def reput(self) -> None:
         """Bring written messages into their queues; what fails is left to a service."""
@@ -302,7 +311,7 @@ class Turn:
             self._arrivals += self._store.reput()
         except StoreError as exc:
             if not self.is_stalled:
-                _logger.error("messages cannot be brought into their queues: %s", exc)
+                _logger.error("messages cannot be added to their queues: %s", exc)
             self.is_stalled = True
         else:
             self.is_stalled = False

@@ -6,20 +6,30 @@ it holds neither the broker nor any of its subsystems. In tests a simple object 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from rocketpy.remoting.connection import Connection
-    from rocketpy.wire.command import RemotingCommand
-    from rocketpy.wire.headers.pull import PullMessageRequestHeader
-    from rocketpy_broker_sim.broker.calling import ClientCalls
-    from rocketpy_broker_sim.broker.cleaning_service import CleaningService
-    from rocketpy_broker_sim.broker.filter_registry import FilterRegistry
+    from rocketpy_broker_sim.broker.admin_views import (
+        BrokerAdminView,
+        CleaningView,
+        ConsumptionView,
+        EntriesView,
+        FlowView,
+        GroupAdminView,
+        OffsetTablesView,
+        ProducersView,
+        RequestModeView,
+        TopicAdminView,
+        TopicStatsView,
+        UnavailableView,
+    )
+    from rocketpy_broker_sim.broker.filters.filter_registry import FilterRegistry
+    from rocketpy_broker_sim.broker.flows import Flows
+    from rocketpy_broker_sim.broker.held_requests.waiters import Waiters
     from rocketpy_broker_sim.broker.identity import Identity
+    from rocketpy_broker_sim.broker.name_servers.topic_announcement import NewTopics
     from rocketpy_broker_sim.broker.persistence import Persistence
-    from rocketpy_broker_sim.broker.put_pipeline import PutPipeline
-    from rocketpy_broker_sim.broker.reply_pushes import ReplyPushes
+    from rocketpy_broker_sim.broker.putting.put_pipeline import PutPipeline
     from rocketpy_broker_sim.broker.send_checks import SendChecks
     from rocketpy_broker_sim.broker.statistics import BrokerStatistics
     from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
@@ -30,13 +40,12 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
     from rocketpy_broker_sim.broker.tables.timer_metrics import TimerMetricsTable
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
-    from rocketpy_broker_sim.broker.topic_announcement import NewTopics
+    from rocketpy_broker_sim.broker.to_clients.calling import ClientCalls
+    from rocketpy_broker_sim.broker.to_clients.reply_pushes import ReplyPushes
     from rocketpy_broker_sim.broker.transactions.ledger import Ledger
     from rocketpy_broker_sim.broker.turn import Turn
-    from rocketpy_broker_sim.broker.waiters import Waiters
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.serving.slices import Slices
-    from rocketpy_broker_sim.store.filtering import MessageFilter
     from rocketpy_broker_sim.store.key_queries import KeyQueries
     from rocketpy_broker_sim.store.message_reads import MessageReads
     from rocketpy_broker_sim.store.message_store import MessageStore
@@ -44,12 +53,8 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.timer.store import TimerStore
 
 __all__ = [
-    "BrokerAdminView",
     "CallView",
-    "CleaningView",
     "ClientView",
-    "GroupAdminView",
-    "Hold",
     "LockView",
     "PositionView",
     "PullView",
@@ -63,25 +68,9 @@ __all__ = [
     "SendView",
     "StatsView",
     "TimerView",
-    "TopicAdminView",
     "TransactionView",
     "Views",
 ]
-
-
-class Hold(Protocol):
-    """Keeps a pull that finds nothing."""
-
-    def __call__(
-        self,
-        connection: Connection,
-        request: RemotingCommand,
-        header: PullMessageRequestHeader,
-        wanted: MessageFilter | None,
-        seconds: float,
-    ) -> bool:
-        """Keep it for up to so many seconds. False when it may not wait: answer it now."""
-        ...
 
 
 class Refusal(Protocol):
@@ -160,6 +149,7 @@ class SendBackView(NamedTuple):
         groups: The consumer groups.
         turn: What processors run in; it writes what they put.
         pipeline: Leads messages into the store.
+        flows: Counts them.
     """
 
     config: BrokerConfig
@@ -169,6 +159,7 @@ class SendBackView(NamedTuple):
     groups: SubscriptionGroupTable
     turn: Turn
     pipeline: PutPipeline
+    flows: Flows
 
 
 class TransactionView(NamedTuple):
@@ -228,9 +219,9 @@ class PullView(NamedTuple):
         offsets: Where groups stand.
         consumers: The members of consumer groups.
         statistics: Counts what was given.
-        hold: Keeps a pull that finds nothing.
+        flows: Counts it by queue and group.
+        waiters: The held requests; keeps a pull that finds nothing.
         filters: Which groups filter by properties.
-        resume: Carries out a pull that had to wait for its expression, from its beginning.
     """
 
     config: BrokerConfig
@@ -240,9 +231,9 @@ class PullView(NamedTuple):
     offsets: ConsumerOffsetTable
     consumers: ConsumerTable
     statistics: BrokerStatistics
-    hold: Hold
+    flows: Flows
+    waiters: Waiters
     filters: FilterRegistry
-    resume: Callable[[Connection, RemotingCommand], object]
 
 
 class QueryView(NamedTuple):
@@ -325,7 +316,7 @@ class LockView(NamedTuple):
 
 
 class StatsView(NamedTuple):
-    """How far groups have come.
+    """The offsets and the lag of groups.
 
     Attributes:
         config: The settings.
@@ -335,7 +326,7 @@ class StatsView(NamedTuple):
         groups: The consumer groups.
         offsets: Where groups stand.
         consumers: The members of consumer groups.
-        group_reads: What they got lately, and how far they have pulled.
+        group_reads: What groups received lately, and the offsets up to which they have pulled.
     """
 
     config: BrokerConfig
@@ -392,98 +383,60 @@ class ResetView(NamedTuple):
     persistence: Persistence
 
 
-# --- administration ------------------------------------------------------------------------------------
-
-
-class TopicAdminView(NamedTuple):
-    """Topics by the hand of an administrator.
-
-    Attributes:
-        config: The settings.
-        store: The messages.
-        topics: The topics.
-        offsets: Where groups stand.
-        turn: What processors run in; it writes what they put.
-        persistence: Writes the tables.
-    """
-
-    config: BrokerConfig
-    store: MessageStore
-    topics: TopicTable
-    offsets: ConsumerOffsetTable
-    turn: Turn
-    persistence: Persistence
-
-
-class GroupAdminView(NamedTuple):
-    """Groups by the hand of an administrator.
-
-    Attributes:
-        groups: The consumer groups.
-        offsets: Where groups stand.
-        persistence: Writes the tables.
-    """
-
-    groups: SubscriptionGroupTable
-    offsets: ConsumerOffsetTable
-    persistence: Persistence
-
-
-class CleaningView(NamedTuple):
-    """Cleaning by the hand of an administrator.
-
-    Attributes:
-        store: The messages.
-        topics: The topics.
-        offsets: Where groups stand.
-        turn: What processors run in; it writes what they put.
-        persistence: Writes the tables.
-        cleaning: What deletes files.
-    """
-
-    store: MessageStore
-    topics: TopicTable
-    offsets: ConsumerOffsetTable
-    turn: Turn
-    persistence: Persistence
-    cleaning: CleaningService
-
-
-class BrokerAdminView(NamedTuple):
-    """The settings and the state of the broker.
-
-    Attributes:
-        config: The settings.
-        identity: Who the broker is.
-        topics: The topics.
-        runtime_info: Tells what it has done and holds, by Apache's keys.
-    """
-
-    config: BrokerConfig
-    identity: Identity
-    topics: TopicTable
-    runtime_info: Callable[[], dict[str, str]]
-
-
 class Views(NamedTuple):
     """The views of one broker; each is named after the processor module that gets it, which its class describes."""
 
     send: SendView
+    """For `send`."""
     recall: RecallView
+    """For `recall`."""
     timer: TimerView
+    """For `timers`."""
     send_back: SendBackView
+    """For `send_back`."""
     transactions: TransactionView
+    """For `end_transaction`."""
     reply: ReplyView
+    """For `reply`."""
     pull: PullView
+    """For `pull`."""
     query: QueryView
+    """For `query`."""
     queue_offset: QueueView
+    """For `queue_offset`."""
     client_manage: ClientView
+    """For `client_manage`."""
     consumer_manage: PositionView
+    """For `consumer_manage`."""
     locks: LockView
+    """For `locks`."""
     reset_offset: ResetView
+    """For `reset_offset`."""
     consume_stats: StatsView
+    """For `consume_stats`."""
     client_calls: CallView
+    """For `client_calls`."""
     admin_topic: TopicAdminView
+    """For `admin_topic`."""
     admin_group: GroupAdminView
+    """For `admin_group`."""
     admin_cleaning: CleaningView
+    """For `admin_cleaning`."""
     admin_broker: BrokerAdminView
+    """For `admin_broker`."""
+    who_consumes: ConsumptionView
+    """For `who_consumes`."""
+    producer_list: ProducersView
+    """For `producer_list`."""
+    topic_stats: TopicStatsView
+    """For `topic_stats`."""
+    broker_stats: FlowView
+    """For `broker_stats`."""
+    offset_tables: OffsetTablesView
+    """For `offset_tables`."""
+    queue_entries: EntriesView
+    """For `queue_entries`."""
+    request_modes: RequestModeView
+    """For `request_modes`."""
+    unavailable: UnavailableView
+    """For `unavailable`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.broker.opening import name_server_list, open_broker
-from rocketpy_broker_sim.cli.options import IMPORTANT, broker_settings, print_settings, server_parser
+from rocketpy_broker_sim.cli.options import IMPORTANT, broker_settings, metrics_line, print_settings, server_parser
 from rocketpy_broker_sim.cli.running import Boot, run_command, serve
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         return serve(partial(_open, config), warnings)
 
-    return run_command(PROGRAM, options.log, body)
+    return run_command(PROGRAM, options.log, body, log_level=options.log_level)
 
 
 @asynccontextmanager
@@ -57,7 +57,7 @@ def _line(broker: Broker) -> str:
     config = broker.config
     return (
         f"{PROGRAM} boot success: {config.broker_name} serves on {broker.address}, {_registered(broker)}, "
-        f"store {os.path.expanduser(config.store.store_path_root_dir)}"
+        f"store {os.path.expanduser(config.store.store_path_root_dir)}{metrics_line(broker.metrics_address)}"
     )
 
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rocketpy_broker_sim.cli.options import name_server_settings, print_settings, server_parser
+from rocketpy_broker_sim.cli.options import metrics_line, name_server_settings, print_settings, server_parser
 from rocketpy_broker_sim.cli.running import Boot, run_command, serve
 from rocketpy_broker_sim.namesrv import open_name_server
 from rocketpy_broker_sim.store.disk.real import RealStorage
@@ -35,13 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         storage = RealStorage(os.path.dirname(os.path.expanduser(config.kv_config_path)) or ".")
         return serve(partial(_open, config, storage), warnings)
 
-    return run_command(PROGRAM, options.log, body)
+    return run_command(PROGRAM, options.log, body, log_level=options.log_level)
 
 
 @asynccontextmanager
 async def _open(config: NamesrvConfig, storage: Storage) -> AsyncIterator[Boot]:
     async with open_name_server(config, storage=storage) as server:
-        yield Boot("namesrv", "name server", server.address, f"{PROGRAM} boot success: serves on {server.address}")
+        line = f"{PROGRAM} boot success: serves on {server.address}{metrics_line(server.metrics_address)}"
+        yield Boot("namesrv", "name server", server.address, line)
 
 
 if __name__ == "__main__":

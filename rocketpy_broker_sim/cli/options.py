@@ -13,18 +13,31 @@ from pathlib import Path
 
 from rocketpy._version import __version__
 from rocketpy.errors import ConfigError
-from rocketpy_broker_sim.cli.logs import log
+from rocketpy_broker_sim.cli.logs import add_log_options, log
 from rocketpy_broker_sim.config import (
     BrokerConfig,
+    MetricsConfig,
+    MetricsExporterType,
     NamesrvConfig,
     as_properties,
     format_properties,
     read_broker_properties,
     read_namesrv_properties,
 )
+from rocketpy_broker_sim.metrics.extra import wants_metrics
 
-__all__ = ["IMPORTANT", "broker_settings", "name_server_settings", "print_settings", "server_parser", "text_of_file"]
+__all__ = [
+    "IMPORTANT",
+    "add_metrics_options",
+    "broker_settings",
+    "metrics_line",
+    "name_server_settings",
+    "print_settings",
+    "server_parser",
+    "text_of_file",
+]
 
+_LAST_PORT = 65_535
 _KV_CONFIG = "~/namesrv/kvConfig.json"
 
 IMPORTANT = (
@@ -61,22 +74,59 @@ def server_parser(program: str, description: str) -> argparse.ArgumentParser:
         "-n", "--namesrvAddr", metavar="ADDR", help='name servers, as "192.168.0.1:9876;192.168.0.2:9876"'
     )
     parser.add_argument("-p", "--printConfigItem", action="store_true", help="print all settings and end")
-    parser.add_argument("--log", metavar="FILE", help="log to a file; otherwise warnings go to standard error")
+    add_metrics_options(parser)
+    add_log_options(parser)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     return parser
+
+
+def add_metrics_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the port with metrics."""
+    parser.add_argument(
+        "--metrics-port",
+        type=_port,
+        metavar="PORT",
+        help="show /metrics and /healthz on this port, 0 for any free one (needs the extra prometheus)",
+    )
+    parser.add_argument(
+        "--metrics-host", metavar="ADDR", help="address of that port (default 127.0.0.1: this machine only)"
+    )
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) <= _LAST_PORT):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {_LAST_PORT}")
+    return int(text)
+
+
+def metrics_line(address: str) -> str:
+    """What a ready line says of the port with metrics; nothing without one."""
+    return f", metrics http://{address}/metrics" if address else ""
+
+
+def _set_metrics(metrics: MetricsConfig, options: argparse.Namespace) -> None:
+    if options.metrics_port is not None:
+        metrics.metrics_exporter_type = MetricsExporterType.PROM
+        metrics.metrics_prom_exporter_port = options.metrics_port
+    if options.metrics_host is not None:
+        if metrics.metrics_exporter_type is not MetricsExporterType.PROM:
+            raise ConfigError("--metrics-host is the address of a port with metrics: give --metrics-port too")
+        metrics.metrics_prom_exporter_host = options.metrics_host
+    wants_metrics(metrics)
 
 
 def broker_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]:
     """The settings of a broker, and what an operator should be told.
 
     Raises:
-        ConfigError: the file cannot be read, or says what cannot be.
+        ConfigError: the file cannot be read, or says what cannot be, or a package for metrics is missing.
     """
     if options.configFile is None:
         config, warnings = BrokerConfig(), list[str]()
     else:
         config, warnings = read_broker_properties(text_of_file(options.configFile), options.configFile)
     config.namesrv_addr = options.namesrvAddr or config.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
+    _set_metrics(config.metrics, options)
     return config, warnings
 
 
@@ -91,6 +141,7 @@ def name_server_settings(options: argparse.Namespace) -> tuple[NamesrvConfig, li
     else:
         config, warnings = read_namesrv_properties(text_of_file(options.configFile), options.configFile)
     config.kv_config_path = config.kv_config_path or _KV_CONFIG
+    _set_metrics(config.metrics, options)
     return config, warnings
 
 

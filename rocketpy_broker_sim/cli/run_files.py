@@ -29,9 +29,13 @@ class Running(NamedTuple):
     """A server that runs."""
 
     pid: int
+    """Id of its process."""
     name: str
+    """What it calls itself, for messages."""
     address: str
+    """Where it serves, as text."""
     path: Path
+    """Its file, which it keeps locked while it runs."""
 
     def wait_ended(self) -> None:
         """Return when it has ended. Blocks."""
@@ -95,7 +99,7 @@ def running(role: str) -> list[Running]:
     try:
         _refuse_foreign(directory)
     except PermissionError as exc:
-        log.warning("servers that run are not looked for: %s", exc)
+        log.warning("running servers cannot be found: %s", exc)
         return []
     found = [_read(path) for path in sorted(directory.glob(f"{role}-*{_SUFFIX}"))]
     return [server for server in found if server is not None]

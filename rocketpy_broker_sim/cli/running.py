@@ -37,7 +37,9 @@ class Boot(NamedTuple):
     role: str
     """What it can be stopped as: broker, namesrv or sim."""
     name: str
+    """What it calls itself, for messages."""
     address: str
+    """Where it serves, as text."""
     line: str
     """For standard output."""
 
@@ -45,20 +47,21 @@ class Boot(NamedTuple):
 Opening = Callable[[], AbstractAsyncContextManager[Boot]]
 
 
-def run_command(program: str, log_file: str | None, body: Callable[[], int]) -> int:
+def run_command(program: str, log_file: str | None, body: Callable[[], int], *, log_level: str | None = None) -> int:
     """Run a command; every error of ours becomes one line and a status.
 
     Args:
         program: its name.
-        log_file: where to log; only warnings, to standard error, when None.
+        log_file: where to log; None for standard error.
         body: does the work, returns the status.
+        log_level: the lowest level to log, as in `logging_of`.
     """
 
     def logged() -> int:
-        with logging_of(program, log_file):
+        with logging_of(program, log_file, log_level):
             return _status(body)
 
-    with logging_of(program):
+    with logging_of(program, level=log_level if log_file is None else None):
         return _status(body if log_file is None else logged)
 
 

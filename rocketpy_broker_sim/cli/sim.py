@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketpy._version import __version__
+from rocketpy.errors import ConfigError
 from rocketpy.remoting.network import LOOPBACK
 from rocketpy.wire.hosts import format_address, parse_address
 from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.cli.logs import add_log_options
+from rocketpy_broker_sim.cli.options import add_metrics_options, metrics_line
 from rocketpy_broker_sim.cli.running import Boot, run_command, serve
 from rocketpy_broker_sim.cli.stop import ROLES, stop
-from rocketpy_broker_sim.cluster.settings import broker_settings, name_server_settings, refuse_exposure
+from rocketpy_broker_sim.cluster.settings import broker_settings, name_server_settings, refuse_exposure, show_metrics
 from rocketpy_broker_sim.config import BROKER_PORT, NAMESRV_PORT
 from rocketpy_broker_sim.namesrv import open_name_server
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
@@ -41,11 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not given or (given[0].startswith("-") and given[0] not in ("-h", "--help", "--version")):
         given.insert(0, "serve")
     options = _parser().parse_args(given)
-    return run_command(PROGRAM, getattr(options, "log", None), partial(options.run, options))
+    body = partial(options.run, options)
+    return run_command(PROGRAM, options.log, body, log_level=options.log_level)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=PROGRAM, description="RocketMQ servers for development.", allow_abbrev=False)
+    parser.set_defaults(log=None, log_level=None)  # of the commands without these options
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="name server and broker in one process (the default)"))
@@ -71,8 +76,9 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         "and 0 any free ones",
     )
     parser.add_argument("--data", metavar="DIR", help="keep messages here; in memory, until it stops, without it")
+    add_metrics_options(parser)
     parser.add_argument("--insecure", action="store_true", help="let other machines in, without credentials")
-    parser.add_argument("--log", metavar="FILE", help="log to a file; otherwise warnings go to standard error")
+    add_log_options(parser)
     parser.set_defaults(run=_serve)
 
 
@@ -85,7 +91,7 @@ def _port(text: str) -> int:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
     return int(text)
 
 
@@ -97,22 +103,28 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    refuse_exposure(options.host, insecure=options.insecure)
+    for host in (options.host, options.metrics_host or LOOPBACK):
+        refuse_exposure(host, insecure=options.insecure)
+    if options.metrics_host is not None and options.metrics_port is None:
+        raise ConfigError("--metrics-host is the address of a port with metrics: give --metrics-port too")
     return serve(partial(_open, options))
 
 
 @asynccontextmanager
 async def _open(options: argparse.Namespace) -> AsyncIterator[Boot]:
-    listening = {"bind_address": options.host}
+    listening = {"bind_address": options.host, "metrics_prom_exporter_host": options.metrics_host or ""}
     names = name_server_settings(listening, options.port)
     config = broker_settings(listening, "broker-a", options.port + _BROKER_BEYOND if options.port else 0)
+    if options.metrics_port is not None:
+        show_metrics([config, names], options.metrics_port)
     async with open_name_server(names, storage=_storage(options.data, "namesrv")) as name_server:
         host, port = parse_address(name_server.address)
         known = format_address(_EVERYWHERE.get(host, host), port)
         opening = open_broker(config, storage=_storage(options.data, "broker-a"), name_servers=[known])
         async with opening as broker:
             kept = f"data in {options.data}" if options.data else "data in memory"
-            line = f"{PROGRAM} boot success: name server {known}, broker {broker.address}, {kept}"
+            shown = metrics_line(broker.metrics_address) + metrics_line(name_server.metrics_address)
+            line = f"{PROGRAM} boot success: name server {known}, broker {broker.address}, {kept}{shown}"
             yield Boot("sim", "broker-a and its name server", known, line)
 
 

@@ -58,5 +58,8 @@ async def _all_ended(servers: list[Running], within: float) -> bool:
             await trio.to_thread.run_sync(server.wait_ended, abandon_on_cancel=True)
             print(f"{_named(server)} has stopped", flush=True)
         return True
-    log.error("not all have stopped within %g s: they answer what they took first; a second signal ends them", within)
+    log.error(
+        "not all have stopped within %g s: they answer accepted requests first; a second signal ends them at once",
+        within,
+    )
     return False

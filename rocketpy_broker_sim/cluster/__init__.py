@@ -1,1 +1,1 @@
-"""Several servers in one loop, embedded in whatever needs them. The classes are exported by `rocketpy_broker_sim`."""
+"""Several servers in one loop, embedded in a test or a program. `rocketpy_broker_sim` exports the classes."""

@@ -1,4 +1,4 @@
-"""What a cluster is told by tests, checked: each error says what would be right. Pure."""
+"""Checks of the arguments of clusters. Each error says which values are allowed. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SHOWN = 5
 
 
 def check_number(name: str, value: object, low: int = 1, high: float = math.inf) -> None:
-    """Refuse what is no whole number within bounds.
+    """Check that a value is a whole number from `low` to `high`.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigError(f"{name} must be a whole number, not {value!r:.100}")
@@ -34,52 +34,52 @@ def check_number(name: str, value: object, low: int = 1, high: float = math.inf)
 
 
 def checked_seconds(name: str, value: float | timedelta) -> float:
-    """Return a time to wait, in seconds.
+    """Convert a duration, a number of seconds or a timedelta, to seconds.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not a duration, or negative.
     """
     seconds: object = duration(value)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise ConfigError(f"{name} must be seconds or a timedelta, not {value!r:.100}")
     if not seconds >= 0:
-        raise ConfigError(f"{name} of {shown(seconds)} seconds cannot be: it is 0 or more")
+        raise ConfigError(f"{name} must be 0 or more seconds, not {shown(seconds)}")
     return seconds
 
 
 def check_slot(what: str, number: object, count: int) -> None:
-    """Refuse a number that no server of a cluster has.
+    """Check that a cluster has a server with this number.
 
     Raises:
         ConfigError: there is no such server.
     """
     if isinstance(number, bool) or not isinstance(number, int):
-        raise ConfigError(f"a {what} is named by its number, not by {number!r:.100}")
+        raise ConfigError(f"give the number of the {what}, a whole number, not {number!r:.100}")
     if not 0 <= number < count:
         known = f"one {what}, number 0" if count == 1 else f"{count} {what}s, numbered from 0 to {count - 1}"
         raise ConfigError(f"there is no {what} {number}: the cluster has {known}")
 
 
 def check_message(message: object) -> None:
-    """Refuse what is no message, and those that no client may send.
+    """Check that a value is a message, and that clients may send to its topic.
 
     Raises:
-        ConfigError: it is none, or its topic is the system's own.
+        ConfigError: it is not a Message, or its topic is a system topic.
     """
     if not isinstance(message, Message):
-        raise ConfigError(f"what is sent must be a Message, not {message!r:.100}")
+        raise ConfigError(f"send takes a Message, not {message!r:.100}")
     if message.topic in NOT_ALLOWED_SEND:
-        raise ConfigError(f"{message.topic} is a topic of the system's own: nobody sends to it")
+        raise ConfigError(f"{message.topic} is a system topic: clients cannot send to it")
 
 
 def names_like(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence that says that there is no such name: those that are like it, or some of those known."""
+    """The end of an error that says that there is no such name: similar names, or some of the known ones."""
     names = sorted(set(known))
     by_lower = {each.lower(): each for each in names}
     like = [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=3)]
     if like:
-        return f": is {' or '.join(like)} meant?"
+        return f": did you mean {' or '.join(like)}?"
     if not names:
         return ""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"; there is {', '.join(names[:_SHOWN])}{more}"
+    return f"; known: {', '.join(names[:_SHOWN])}{more}"

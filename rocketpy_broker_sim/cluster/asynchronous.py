@@ -1,7 +1,7 @@
-"""AsyncioLocalCluster: a LocalCluster for asyncio code. The same names, and everything that may wait is awaited.
+"""AsyncioLocalCluster: a LocalCluster for asyncio code, with the same names. Methods that may wait are async.
 
-It runs over TCP in the background thread of `BlockingLocalCluster`, so it belongs to no loop: one may be made before
-there is a loop, and outlive it.
+It runs over TCP in the background thread of `BlockingLocalCluster`, so it belongs to no asyncio loop: it can be created
+before the loop starts, and outlive it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from rocketpy.errors import ClientClosedError, ConfigError
 from rocketpy.portal import portal
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.cluster.blocking import BlockingLocalCluster
-from rocketpy_broker_sim.cluster.contents import TIMEOUT
 from rocketpy_broker_sim.cluster.entering import EnteredAsync
+from rocketpy_broker_sim.cluster.waiting import TIMEOUT
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -41,13 +41,13 @@ def _need_asyncio() -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         raise ConfigError(
-            "AsyncioLocalCluster is for asyncio, and no asyncio loop runs here: take LocalCluster in trio, and "
-            "BlockingLocalCluster where there is no loop"
+            "AsyncioLocalCluster needs a running asyncio loop, and there is none here: use LocalCluster in trio, and "
+            "BlockingLocalCluster in code without a loop"
         ) from None
 
 
 async def _call(function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run an async function where the cluster runs; who is cancelled while it waits cancels the function."""
+    """Run an async function in the loop of the cluster. Cancelling the call cancels the function."""
     _need_asyncio()
     outcome: Future[T] = Future()
     outcome.set_running_or_notify_cancel()
@@ -79,7 +79,7 @@ async def _call(function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.
 
 
 class _Starting:
-    """A start in a thread, which goes on when its task is cancelled: the cluster is closed again then."""
+    """A start in a thread. It continues if its task is cancelled; then the cluster is closed again."""
 
     def __init__(self, cluster: BlockingLocalCluster) -> None:
         self._cluster = cluster
@@ -96,7 +96,7 @@ class _Starting:
             self._cluster.close()
 
     def give_up(self) -> None:
-        """Nobody will close the cluster. Where that comes too late for the thread it is closed here."""
+        """Have the thread close the cluster after its start, or close it here if it has started already."""
         with self._lock:
             self._is_given_up = True
             is_done = self._is_done
@@ -105,17 +105,17 @@ class _Starting:
 
 
 async def _soon(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Make a plain function one that can be awaited."""
+    """Call a plain function, for `_call`, which takes async ones."""
     return function(*args, **kwargs)
 
 
 class AsyncioLocalCluster(EnteredAsync):
-    """Runs while the block of ``async with`` does.
+    """Runs for the duration of an ``async with`` block.
 
     The arguments are those of `BlockingLocalCluster`.
 
     Attributes:
-        blocking: The same cluster for code that blocks; `start` and `close` of it do without a loop.
+        blocking: The same cluster for blocking code; its `start` and `close` need no loop.
     """
 
     def __init__(
@@ -125,30 +125,38 @@ class AsyncioLocalCluster(EnteredAsync):
         *,
         data: str | Path | None = None,
         insecure: bool = False,
+        metrics_port: int | None = None,
         **settings: Unpack[ClusterSettings],
     ) -> None:
-        self.blocking = BlockingLocalCluster(brokers, name_servers, data=data, insecure=insecure, **settings)
+        self.blocking = BlockingLocalCluster(
+            brokers, name_servers, data=data, insecure=insecure, metrics_port=metrics_port, **settings
+        )
         self._cluster = self.blocking.trio_cluster
 
     def __repr__(self) -> str:
-        """What it is made of, and where clients find it."""
+        """How many servers it has, and where clients find it."""
         return self._cluster._shown("AsyncioLocalCluster")
 
     @property
     def name_server_addresses(self) -> str:
-        """What clients are told as `namesrv`, such as ``127.0.0.1:9876;127.0.0.1:9877``."""
+        """The addresses to pass to clients as `namesrv`, such as ``127.0.0.1:9876;127.0.0.1:9877``."""
         return self.blocking.name_server_addresses
 
     @property
     def broker_addresses(self) -> list[str]:
-        """Where the brokers listen; of one that is stopped, where it did."""
+        """Addresses of the brokers, including the last one of a broker that is stopped."""
         return self.blocking.broker_addresses
+
+    @property
+    def metrics_addresses(self) -> list[str]:
+        """The addresses of `/metrics` and `/healthz`, first those of the brokers, then those of the name servers."""
+        return self.blocking.metrics_addresses
 
     async def __aenter__(self) -> Self:
         """Start everything. See `BlockingLocalCluster.start`.
 
         Raises:
-            ConfigError: no asyncio loop runs here, or the cluster runs already.
+            ConfigError: no asyncio loop is running, or the cluster is already running.
         """
         _need_asyncio()
         starting = _Starting(self.blocking)
@@ -168,7 +176,7 @@ class AsyncioLocalCluster(EnteredAsync):
     # --- one server ------------------------------------------------------------------------------------
 
     async def stop_broker(self, number: int) -> None:
-        """Stop a broker as its operator would. See `LocalCluster.stop_broker`."""
+        """Stop a broker in good order. See `LocalCluster.stop_broker`."""
         await _call(self._cluster.stop_broker, number)
 
     async def kill_broker(self, number: int) -> None:
@@ -206,15 +214,18 @@ class AsyncioLocalCluster(EnteredAsync):
         return await _call(self._cluster.send, message)
 
     async def messages(self, topic: str) -> list[MessageExt]:
-        """Every message of a topic, in the order in which they were stored; nothing is consumed by that."""
+        """All messages of a topic, in the order in which they were stored. Reading them consumes nothing."""
         return await _call(_soon, self._cluster.messages, topic)
 
     async def dead_letters(self, group: str) -> list[MessageExt]:
-        """The messages that a group could not consume, however often it tried."""
+        """The messages in the dead-letter queue of a group, whose retries all failed."""
         return await _call(_soon, self._cluster.dead_letters, group)
 
     async def queue_locks(self, group: str) -> dict[MessageQueue, HeldLock]:
-        """Which member of a group has locked which queue, and for how long; only orderly consumers lock queues."""
+        """The member of the group that has locked each queue, and when the lock expires.
+
+        Only orderly consumers lock queues.
+        """
         return await _call(_soon, self._cluster.queue_locks, group)
 
     # --- waiting ---------------------------------------------------------------------------------------
@@ -222,17 +233,17 @@ class AsyncioLocalCluster(EnteredAsync):
     async def wait_messages(
         self, topic: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
     ) -> list[MessageExt]:
-        """Wait until a topic holds at least so many messages; returns all that it holds.
+        """Wait until a topic has at least `count` messages, and return all of its messages.
 
         Raises:
-            WaitTimeoutError: it holds fewer after `timeout` seconds.
+            WaitTimeoutError: it has fewer after `timeout` seconds.
         """
         return await _call(self._cluster.wait_messages, topic, count, timeout=timeout)
 
     async def wait_dead_letters(
         self, group: str, count: int = 1, *, timeout: float | timedelta = TIMEOUT
     ) -> list[MessageExt]:
-        """Wait until a group has at least so many dead letters; returns them all.
+        """Wait until a group has at least `count` dead letters, and return all of them.
 
         Raises:
             WaitTimeoutError: there are fewer after `timeout` seconds.
@@ -240,7 +251,7 @@ class AsyncioLocalCluster(EnteredAsync):
         return await _call(self._cluster.wait_dead_letters, group, count, timeout=timeout)
 
     async def wait_consumed(self, group: str, topic: str, *, timeout: float | timedelta = TIMEOUT) -> None:
-        """Wait until a group has consumed everything of a topic. See `LocalCluster.wait_consumed`.
+        """Wait until a group has consumed all messages of a topic. See `LocalCluster.wait_consumed`.
 
         Raises:
             WaitTimeoutError: something is left after `timeout` seconds; `missing` of the error says what.
@@ -250,23 +261,23 @@ class AsyncioLocalCluster(EnteredAsync):
     # --- what goes wrong -------------------------------------------------------------------------------
 
     async def cut_connections(self, broker: int | None = None) -> int:
-        """Break all connections from clients to a broker, which runs on. See `LocalCluster.cut_connections`."""
+        """Break all client connections of a broker, which keeps running. See `LocalCluster.cut_connections`."""
         return await _call(self._cluster.cut_connections, broker)
 
-    # Plain functions, for they only note what is to happen.
+    # Plain functions, because they only record the fault.
 
     def refuse_sends(self, times: int = 1, *, code: int = ResponseCode.SYSTEM_BUSY, broker: int | None = None) -> None:
-        """Let the next sends of producers be refused. See `LocalCluster.refuse_sends`."""
+        """Have the next sends of producers refused. See `LocalCluster.refuse_sends`."""
         self.blocking.refuse_sends(times, code=code, broker=broker)
 
     def delay_sends(self, seconds: float | timedelta, times: int = 1, *, broker: int | None = None) -> None:
-        """Let the next sends be carried out and answered that much later. See `LocalCluster.delay_sends`."""
+        """Have the next sends stored and answered later. See `LocalCluster.delay_sends`."""
         self.blocking.delay_sends(seconds, times, broker=broker)
 
     def lose_answers(self, times: int = 1, *, broker: int | None = None) -> None:
-        """Let the next sends be stored and not answered. See `LocalCluster.lose_answers`."""
+        """Have the next sends stored, but not answered. See `LocalCluster.lose_answers`."""
         self.blocking.lose_answers(times, broker=broker)
 
     def heal(self) -> None:
-        """Let no more sends go wrong."""
+        """Cancel all faults of sends that have not happened yet."""
         self.blocking.heal()

@@ -1,7 +1,8 @@
-"""The calendar of a cluster in virtual time.
+"""The wall clock of a cluster in virtual time.
 
-Times in messages and the times at which delayed messages are due are milliseconds since 1970. Where a mock clock rules
-the loop, they have to follow it, or a message that is due in a minute would not come after a minute of virtual time.
+Times in messages, including those at which delayed messages are due, are milliseconds since 1970. If the loop runs on a
+mock clock, they must follow it. Otherwise a message that is due in a minute would not be delivered after a minute of
+virtual time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ __all__ = ["calendar"]
 
 @contextmanager
 def calendar() -> Iterator[None]:
-    """Let `wall_ms` follow the clock of the loop for the time of a block, where that is a mock clock."""
+    """Have `wall_ms` follow the clock of the loop inside a block, if that is a mock clock."""
     clock = trio.lowlevel.current_clock()
     if type(clock).__name__ != "MockClock":
         yield

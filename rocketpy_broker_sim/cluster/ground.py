@@ -1,4 +1,4 @@
-"""What a cluster stands on: a trio loop, a network, and memory or a directory."""
+"""What a cluster needs: a trio loop, a network, and storage in memory or in a directory."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ __all__ = ["need_trio", "network_of", "storage_of"]
 
 
 def need_trio() -> None:
-    """Refuse to run where no trio loop does.
+    """Check that a trio loop is running.
 
     Raises:
-        ConfigError: none does.
+        ConfigError: there is none.
     """
     try:
         trio.lowlevel.current_trio_token()
-    except (RuntimeError, AttributeError):  # the latter where another kind of loop runs in the place of trio's
+    except (RuntimeError, AttributeError):  # AttributeError if another kind of loop runs in place of trio's
         raise ConfigError(
-            "LocalCluster runs on trio, and no trio loop runs here: take AsyncioLocalCluster in asyncio, and "
-            "BlockingLocalCluster where there is no loop"
+            "LocalCluster needs a running trio loop, and there is none here: use AsyncioLocalCluster in asyncio, and "
+            "BlockingLocalCluster in code without a loop"
         ) from None
 
 
 def network_of(network: Literal["tcp", "memory"] | Network) -> Network:
-    """The network that is meant.
+    """The network for the argument `network`.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not a network, nor the name of one.
     """
     if hasattr(network, "open_stream") and hasattr(network, "listen"):
         return cast("Network", network)
@@ -48,20 +48,20 @@ def network_of(network: Literal["tcp", "memory"] | Network) -> Network:
         return TcpNetwork()
     if network == "memory":
         return MemoryNetwork()
-    raise ConfigError(f'network={network!r} is not "tcp", "memory" or a network')
+    raise ConfigError(f'network must be "tcp", "memory" or a network, not {network!r}')
 
 
 def storage_of(data: object, name: str) -> Storage:
-    """Where a server of that name keeps its data: in memory when None, below a directory otherwise.
+    """The storage of a server: in memory if `data` is None, otherwise the directory `name` below `data`.
 
     Raises:
-        ConfigError: this can be no directory.
+        ConfigError: `data` is not the path of a directory.
     """
     if data is None:
         return MemoryStorage()
     if not isinstance(data, str | os.PathLike) or not str(data):
-        raise ConfigError(f"data is the path of a directory, not {data!r:.100}")
+        raise ConfigError(f"data must be the path of a directory, not {data!r:.100}")
     try:
         return RealStorage(Path(data).expanduser() / name)
-    except RuntimeError as exc:  # as with ~somebody, of whom the system does not know
-        raise ConfigError(f"data={str(data)!r:.100} cannot be: {exc}") from exc
+    except RuntimeError as exc:  # as with ~somebody, if there is no such user
+        raise ConfigError(f"data={str(data)!r:.100} is not usable: {exc}") from exc

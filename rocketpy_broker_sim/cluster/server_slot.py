@@ -1,4 +1,4 @@
-"""A slot of a cluster: where one server runs, which can stop and run again, in a task of the cluster's own."""
+"""A slot of a cluster: the place of one server, which runs in a task of its own and can be stopped and restarted."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 
 class ServerSlot(Generic[T]):
-    """Where one server runs; its settings, port and files outlive each run.
+    """The place of one server. Its settings, port and files stay the same from one run to the next.
 
     Args:
-        name: what it is called in errors.
+        name: the name for errors.
         opening: opens the server; called at each start.
 
     Attributes:
-        is_running: whether it has been started and not stopped; it may still be on its way to either.
-        is_ready: whether the server is open, and nobody has begun to stop it.
+        is_running: whether it was started and has not stopped yet; true while it starts and while it stops.
+        is_ready: whether the server is open, and no stop has begun.
     """
 
     def __init__(self, name: str, opening: Callable[[], AbstractAsyncContextManager[T]]) -> None:
@@ -40,10 +40,10 @@ class ServerSlot(Generic[T]):
 
     @property
     def server(self) -> T:
-        """The server of the present run, or of the last one.
+        """The server of the current run, or of the last one.
 
         Raises:
-            ConfigError: it has never run.
+            ConfigError: it was never started.
         """
         if self._server is None:
             raise ConfigError(f"{self._name} has not been started")
@@ -51,24 +51,24 @@ class ServerSlot(Generic[T]):
 
     @property
     def running(self) -> T:
-        """The server, as long as it runs.
+        """The server, while it is running.
 
         Raises:
-            ConfigError: it does not run.
+            ConfigError: it is not running.
         """
         if not self.is_running:
-            raise ConfigError(f"{self._name} does not run")
+            raise ConfigError(f"{self._name} is not running")
         return self.server
 
     async def start(self, services: trio.Nursery) -> T:
         """Open the server in a task of its own.
 
         Raises:
-            ConfigError: it runs already.
-            RocketMQError: what opening it met.
+            ConfigError: it is already running.
+            RocketMQError: opening it failed.
         """
         if self.is_running:
-            raise ConfigError(f"{self._name} runs already")
+            raise ConfigError(f"{self._name} is already running")
         self.is_running = True
         self._leave, self._left = trio.Event(), trio.Event()
         await services.start(self._run)
@@ -85,7 +85,7 @@ class ServerSlot(Generic[T]):
             self._left.set()
 
     def leave(self) -> None:
-        """Begin to stop; nothing happens when it does not run."""
+        """Begin to stop. Does nothing if it is not running."""
         self.is_ready = False
         self._leave.set()
 
@@ -93,13 +93,13 @@ class ServerSlot(Generic[T]):
         """Stop, and return when it has stopped.
 
         Raises:
-            ConfigError: it does not run.
+            ConfigError: it is not running.
         """
         _ = self.running
         self.leave()
         await self.wait_left()
 
     async def wait_left(self) -> None:
-        """Return when it does not run."""
+        """Return when it is no longer running."""
         if self.is_running:
             await self._left.wait()

@@ -1,6 +1,6 @@
-"""Settings of embedded servers: small files, whole-record checksums, this machine only.
+"""Settings of embedded servers: small files, checksums over whole records, listening on this machine only.
 
-What is told as keywords goes to brokers, to name servers, or to both, by where a setting of that name is known.
+A keyword is passed to the servers that have a setting of that name: brokers, name servers, or both.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from rocketpy.wire.names import check_topic
 from rocketpy_broker_sim.config import (
     BrokerConfig,
     MessageStoreConfig,
+    MetricsConfig,
+    MetricsExporterType,
     NamesrvConfig,
     NettyServerConfig,
     broker_config,
@@ -24,7 +26,15 @@ from rocketpy_broker_sim.config import (
 if TYPE_CHECKING:
     from attrs import AttrsInstance
 
-__all__ = ["EMBEDDED", "OWN", "broker_names", "broker_settings", "name_server_settings", "refuse_exposure"]
+__all__ = [
+    "EMBEDDED",
+    "OWN",
+    "broker_names",
+    "broker_settings",
+    "name_server_settings",
+    "refuse_exposure",
+    "show_metrics",
+]
 
 EMBEDDED: Mapping[str, Any] = {
     "mapped_file_size_commit_log": 16 * 1024 * 1024,
@@ -43,20 +53,25 @@ EMBEDDED: Mapping[str, Any] = {
     "disk_space_warning_level_ratio": 100,
     "wait_time_mills_in_send_queue": 30_000,
 }
-"""How the settings of embedded brokers differ from those of brokers: they start at once, say of every record whether it
-is whole, filter by SQL92 with bit maps, let messages be recalled, go on where others have filled the disk that they
-share, and put up with a program that keeps the interpreter to itself for a while: the 200 ms in a queue after which a
-broker calls itself busy soon pass there."""
+"""Where the defaults of embedded brokers differ. Small files make a start fast. Every record has a checksum. SQL92
+filters with bit maps, and recalls, are on. The disk limits are off, because other programs may have filled the disk.
+Sends may wait for longer than 200 ms before they are answered SYSTEM_BUSY, because the program around the broker may
+keep the interpreter busy for that long."""
 
 OWN = {
-    "listen_port": "each server takes a free port",
+    "listen_port": "each server listens on a free port",
     "namesrv_addr": "the brokers register with the name servers of the cluster",
-    "store_path_root_dir": "data= names the directory of the cluster",
-    "store_path_commit_log": "data= names the directory of the cluster",
-    "kv_config_path": "data= names the directory of the cluster",
+    "store_path_root_dir": "data= sets the directory of the cluster",
+    "store_path_commit_log": "data= sets the directory of the cluster",
+    "kv_config_path": "data= sets the directory of the cluster",
+    "metrics_exporter_type": "metrics_port= shows the metrics of the servers",
+    "metrics_prom_exporter_port": "metrics_port= shows the metrics of the servers",
     "broker_id": "every broker of the cluster is a master",
 }
-"""Settings of servers that a cluster is not told, and why."""
+"""Settings of servers that cannot be set for a cluster, and why."""
+
+
+_LAST_PORT = 65_535
 
 
 def _names(*kinds: type[AttrsInstance]) -> set[str]:
@@ -65,14 +80,14 @@ def _names(*kinds: type[AttrsInstance]) -> set[str]:
 
 _OF_BROKERS = _names(BrokerConfig, MessageStoreConfig)
 _OF_NAME_SERVERS = _names(NamesrvConfig)
-_OF_BOTH = _names(NettyServerConfig)
+_OF_BOTH = _names(NettyServerConfig, MetricsConfig)
 
 
 def broker_settings(settings: Mapping[str, Any], name: str, port: int) -> BrokerConfig:
     """The settings of one broker of a cluster.
 
     Raises:
-        ConfigError: there is no such setting, it is the cluster's own, or its value is not usable.
+        ConfigError: there is no such setting, the cluster sets it itself, or its value is not usable.
     """
     _refuse_own(settings)
     check_topic(settings.get("broker_cluster_name", "DefaultCluster"), what="broker_cluster_name")
@@ -94,33 +109,47 @@ def name_server_settings(settings: Mapping[str, Any], port: int) -> NamesrvConfi
 def _refuse_own(settings: Iterable[str]) -> None:
     for name in settings:
         if name in OWN:
-            raise ConfigError(f"{name} is not for a cluster to be told: {OWN[name]}")
+            raise ConfigError(f"{name} cannot be set for a cluster: {OWN[name]}")
 
 
 def broker_names(count: int, settings: Mapping[str, Any]) -> list[str]:
-    """broker-a, broker-b, and so on; or the name of the settings, where there is one broker.
+    """broker-a, broker-b, and so on; for a single broker, the setting `broker_name` if there is one.
 
     Raises:
-        ConfigError: several brokers were given one name, or it cannot be one.
+        ConfigError: `broker_name` is set for several brokers, or is not usable.
     """
     if "broker_name" in settings:
         if count != 1:
-            raise ConfigError(f"broker_name names one broker, and the cluster has {count}")
-        check_topic(settings["broker_name"], what="broker_name")  # it is one too, and the name of a directory
+            raise ConfigError(f"broker_name is for a cluster of one broker, and this one has {count}")
+        check_topic(settings["broker_name"], what="broker_name")  # it is also the name of a topic and of a directory
         return [settings["broker_name"]]
     return [f"broker-{chr(ord('a') + number) if number < 26 else number}" for number in range(count)]
 
 
-def refuse_exposure(host: str, *, insecure: bool) -> None:
-    """Refuse to listen for other machines unless that was asked for in so many words.
-
-    Anyone who reaches the port can read, write and delete everything: there are no credentials.
+def show_metrics(configs: Iterable[BrokerConfig | NamesrvConfig], port: int) -> None:
+    """Have servers show their metrics: the first one at a port, the others at those that follow; 0 is any free one.
 
     Raises:
-        ConfigError: the host is not this machine alone, and `insecure` was not said.
+        ConfigError: there is no such port.
+    """
+    for number, config in enumerate(configs):
+        at = port + number if port else 0
+        if not 0 <= at <= _LAST_PORT:
+            raise ConfigError(f"the port for metrics must be 0 to {_LAST_PORT}, also for the last server, not {at}")
+        config.metrics.metrics_exporter_type = MetricsExporterType.PROM
+        config.metrics.metrics_prom_exporter_port = at
+
+
+def refuse_exposure(host: str, *, insecure: bool) -> None:
+    """Refuse an address that other machines can reach, unless `insecure` is set.
+
+    The servers check no credentials: anyone who reaches the port can read, write and delete everything.
+
+    Raises:
+        ConfigError: the address is not a loopback address, and `insecure` is False.
     """
     if not isinstance(insecure, bool):
-        raise ConfigError(f"insecure is True or False, not {insecure!r:.100}")
+        raise ConfigError(f"insecure must be True or False, not {insecure!r:.100}")
     if not insecure and not _is_loopback(host):
         raise ConfigError(
             f"{host or 'every interface'} is open to other machines, which may then read, write and delete everything "

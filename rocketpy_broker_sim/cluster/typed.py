@@ -1,7 +1,7 @@
 """The settings of clusters as keywords, for type checkers and editors: ``**settings: Unpack[ClusterSettings]``.
 
-They are those of brokers and name servers in snake case, without the ones that a cluster decides itself. Nothing
-imports this at run time.
+They are the settings of brokers and name servers in snake case, without those that a cluster sets itself. No code
+imports this module at run time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ RoleName: TypeAlias = Literal["ASYNC_MASTER", "SYNC_MASTER", "async_master", "sy
 
 
 class ServerSettings(TypedDict, total=False):
-    """The settings of `NettyServerConfig`, which brokers and name servers have."""
+    """The settings of `NettyServerConfig` and `MetricsConfig`, which brokers and name servers have."""
 
     bind_address: str
+    metrics_prom_exporter_host: str
     server_channel_max_idle_time_seconds: int
     shutdown_wait_time_seconds: int
 
@@ -163,6 +164,7 @@ class ClusterSettings(NameServerSettings, StoreSettings, total=False):
     transaction_op_batch_interval: int
     transaction_op_msg_max_size: int
     transaction_metric_flush_interval: int
+    metrics_otel_cardinality_limit: int
     enable_property_filter: bool
     filter_support_retry: bool
     enable_calc_filter_bit_map: bool

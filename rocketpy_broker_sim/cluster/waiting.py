@@ -1,7 +1,7 @@
-"""Where a consumer group stands: what it still has to consume, and waiting until that is nothing.
+"""Waiting until a topic has messages, or a group has consumed everything, and what is missing.
 
-Groups say where they stand every few seconds only, and with every pull. So a wait has the held pulls of the group
-answered: its consumers pull again at once, and with that say what they have consumed.
+Consumers commit their offsets with every pull, and otherwise only every few seconds. So the wait has the held pulls of
+the group answered: its consumers pull again at once, and commit with these pulls.
 """
 
 from __future__ import annotations
@@ -15,27 +15,40 @@ import trio
 from rocketpy.errors import ConfigError, RocketMQError
 from rocketpy.wire.enums import MessageModel
 from rocketpy.wire.names import SCHEDULE_TOPIC, is_retry_topic, retry_topic
-from rocketpy_broker_sim.broker.delay import level_of_queue, target
+from rocketpy_broker_sim.broker.delays.delay import level_of_queue, target
 from rocketpy_broker_sim.broker.tables.subscriptions import DEFAULT_GROUPS
 from rocketpy_broker_sim.cluster.arguments import names_like
-from rocketpy_broker_sim.cluster.stored import read_queue
+from rocketpy_broker_sim.cluster.stored import count_messages, read_queue, read_topic
 
 if TYPE_CHECKING:
+    from rocketpy.message import MessageExt
     from rocketpy_broker_sim.broker.broker import Broker
 
-__all__ = ["WaitTimeoutError", "absent", "no_group", "no_topic", "unconsumed", "wait_consumed"]
+__all__ = [
+    "TIMEOUT",
+    "WaitTimeoutError",
+    "absent",
+    "no_group",
+    "no_topic",
+    "unconsumed",
+    "wait_consumed",
+    "wait_messages",
+]
 
+TIMEOUT = 10.0
+"""Default timeout of the waits, in seconds."""
 _FIRST_PAUSE = 0.005
 _LAST_PAUSE = 0.25
 _MOST_SAID = 20
+_SHOWN = 5
 
 
 class WaitTimeoutError(RocketMQError, TimeoutError):
-    """What was waited for in a cluster has not come about in time.
+    """A wait of a cluster has timed out.
 
     Attributes:
         missing: What is missing, one line each.
-        timeout: How long was waited, in seconds.
+        timeout: The timeout, in seconds.
     """
 
     def __init__(self, message: str, *, missing: Sequence[str] = (), timeout: float = 0.0) -> None:
@@ -47,6 +60,41 @@ class WaitTimeoutError(RocketMQError, TimeoutError):
         self.timeout = timeout
 
 
+async def wait_messages(
+    brokers: Callable[[], Sequence[Broker]],
+    topic: str,
+    count: int,
+    timeout: float,
+    next_arrival: Callable[[], Awaitable[None]],
+    reason: Callable[[], str],
+) -> list[MessageExt]:
+    """Wait until a topic has at least `count` messages, and return all of its messages.
+
+    Args:
+        brokers: returns the running brokers; called each time.
+        topic: the topic.
+        count: the number of messages.
+        timeout: in seconds.
+        next_arrival: returns when a broker has stored a message, or was started again.
+        reason: returns why there may be no messages, "" if it does not know.
+
+    Raises:
+        WaitTimeoutError: the topic has fewer messages after `timeout` seconds.
+    """
+    with trio.move_on_after(timeout):
+        while count_messages(brokers(), topic) < count:
+            await next_arrival()
+    found = read_topic(brokers(), topic)
+    if len(found) < count:
+        shown = [repr(message) for message in found[-_SHOWN:]]
+        reasons = [reason() if brokers() else "no broker is running: start one"]
+        missing = shown or [text for text in reasons if text]
+        more = ", the last of them:" if shown else ":" if missing else ""
+        text = f"{topic} has {len(found)} of {count} messages after {timeout:g} s{more}"
+        raise WaitTimeoutError(text, missing=missing, timeout=timeout)
+    return found
+
+
 async def wait_consumed(
     brokers: Callable[[], Sequence[Broker]],
     group: str,
@@ -54,20 +102,20 @@ async def wait_consumed(
     timeout: float,
     next_arrival: Callable[[], Awaitable[None]],
 ) -> None:
-    """Wait until a group has consumed everything of a topic, what waits for another try included.
+    """Wait until a group has consumed all messages of a topic, including those that wait for a retry.
 
-    A topic that is not there, and a group that does not consume it, may still come: they are waited for too.
+    If the topic does not exist yet, or the group does not consume it yet, this waits for that too.
 
     Args:
-        brokers: those that run, asked each time.
+        brokers: returns the running brokers; called each time.
         group: the group.
         topic: the topic.
-        timeout: seconds for it.
-        next_arrival: returns when a broker has got a message, or runs again.
+        timeout: in seconds.
+        next_arrival: returns when a broker has stored a message, or was started again.
 
     Raises:
         ConfigError: the group broadcasts.
-        WaitTimeoutError: it has not within `timeout` seconds.
+        WaitTimeoutError: something is missing after `timeout` seconds.
     """
     topics = (topic, retry_topic(group))
     pause = _FIRST_PAUSE
@@ -99,16 +147,16 @@ def _refuse_broadcasting(brokers: Sequence[Broker], group: str) -> None:
         found = broker.clients.consumers.group(group)
         if found is not None and found.message_model is MessageModel.BROADCASTING:
             raise ConfigError(
-                f"the group {group} broadcasts: each of its members keeps its positions to itself, so nobody can say "
-                "what it has consumed; look at what its listeners have done instead"
+                f"the group {group} broadcasts: its members keep their offsets to themselves, so the brokers do not "
+                "know what it has consumed; check what its listeners have done instead"
             )
 
 
 async def _have_told(brokers: Sequence[Broker], group: str, pause: float) -> None:
-    """Let the consumers of a group say where they stand, and give them time for it."""
+    """Have the consumers of a group commit their offsets, and give them time for it."""
     for broker in brokers:
         broker.pulls.waiters.recall(group)
-        broker.storing.turn.finish()
+        broker.lanes.finish()
     await trio.sleep(pause)
 
 
@@ -116,9 +164,9 @@ async def _have_told(brokers: Sequence[Broker], group: str, pause: float) -> Non
 
 
 def absent(brokers: Sequence[Broker], group: str, topic: str) -> list[str]:
-    """Why there is nothing to wait for yet, one line each: no topic, no such group, or a group of other topics."""
+    """Why the group consumes nothing of the topic yet, one line each: no topic, no group, or only other topics."""
     if not brokers:
-        return ["no broker runs: start one"]
+        return ["no broker is running: start one"]
     lines = [line for line in (no_topic(brokers, topic), no_group(brokers, group)) if line]
     if lines:
         return lines
@@ -126,17 +174,17 @@ def absent(brokers: Sequence[Broker], group: str, topic: str) -> list[str]:
     if topic in consumed:
         return []
     others = ", ".join(sorted(name for name in consumed if not is_retry_topic(name)))
-    return [f"the group {group} does not consume {topic}" + (f", but {others}" if others else "")]
+    return [f"the group {group} does not consume {topic}" + (f"; it consumes {others}" if others else "")]
 
 
 def _topics_of(broker: Broker, group: str) -> set[str]:
-    """The topics that a group subscribes now, and those where it has said how far it came."""
+    """The topics that a group subscribes to now, and those for which it has committed offsets."""
     found = broker.clients.consumers.group(group)
     return broker.offsets.topics_of(group).union(found.subscriptions if found is not None else ())
 
 
 def no_topic(brokers: Sequence[Broker], topic: str) -> str:
-    """A line that says that there is no such topic; "" where there is."""
+    """A line that says that there is no such topic; "" if there is."""
     if any(topic in broker.topics for broker in brokers):
         return ""
     known = {name for broker in brokers for name in broker.topics.all() if not broker.topics.is_system(name)}
@@ -144,7 +192,7 @@ def no_topic(brokers: Sequence[Broker], topic: str) -> str:
 
 
 def no_group(brokers: Sequence[Broker], group: str) -> str:
-    """A line that says that no such group has ever been here; "" where it has."""
+    """A line that says that the brokers do not know the group; "" if they do."""
     if any(group in broker.groups or _topics_of(broker, group) for broker in brokers):
         return ""
     known = {name for broker in brokers for name in broker.groups.all()}.difference(DEFAULT_GROUPS)
@@ -152,13 +200,13 @@ def no_group(brokers: Sequence[Broker], group: str) -> str:
 
 
 def unconsumed(brokers: Sequence[Broker], group: str, topic: str) -> list[str]:
-    """What a group has not consumed of a topic, one line each."""
+    """The queues and delayed messages of a topic that a group has not consumed, one line each."""
     topics = (topic, retry_topic(group))
     return [*_behind(brokers, group, topics), *_delayed(brokers, topics)]
 
 
 def _behind(brokers: Sequence[Broker], group: str, topics: Sequence[str]) -> Iterator[str]:
-    """The queues in which the group has not come to the end."""
+    """The queues that the group has not consumed to the end."""
     for broker, topic in product(brokers, topics):
         for queue_id in broker.store.reads.queue_ids(topic):
             end = broker.store.reads.max_offset(topic, queue_id)
@@ -168,15 +216,15 @@ def _behind(brokers: Sequence[Broker], group: str, topics: Sequence[str]) -> Ite
 
 
 def _delayed(brokers: Sequence[Broker], topics: Sequence[str]) -> Iterator[str]:
-    """The messages that wait for the time of their delivery."""
+    """The messages that wait for their delay to pass."""
     for broker in brokers:
         delivered = broker.delays.schedule.progress()
         for queue_id in broker.store.reads.queue_ids(SCHEDULE_TOPIC):
             level = level_of_queue(queue_id)
             for message in read_queue(broker, SCHEDULE_TOPIC, queue_id, delivered.get(level, 0)):
-                goal = target(message.properties)
+                goal = target(message.wire_properties)
                 if goal is not None and goal[0] in topics:
-                    yield f"{message.message_id} waits for its time (delay level {level}) to come to {goal[0]}"
+                    yield f"{message.message_id} waits for its delay (level {level}) before it comes to {goal[0]}"
 
 
 def _members(brokers: Sequence[Broker], group: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rocketpy_broker_sim.config.broker import BROKER_PORT, MASTER_ID, BrokerConfig
 from rocketpy_broker_sim.config.keys import as_properties, fields_by_key, read_value
+from rocketpy_broker_sim.config.metrics import METRICS_PORT, MetricsConfig, MetricsExporterType
 from rocketpy_broker_sim.config.namesrv import NAMESRV_PORT, NamesrvConfig
 from rocketpy_broker_sim.config.properties import format_properties, parse_properties
 from rocketpy_broker_sim.config.reading import (
@@ -21,12 +22,15 @@ __all__ = [
     "BROKER_UPDATES",
     "MASTER_ID",
     "MAX_UPDATE",
+    "METRICS_PORT",
     "NAMESRV_PORT",
     "NAMESRV_UPDATES",
     "BrokerConfig",
     "BrokerRole",
     "FlushDiskType",
     "MessageStoreConfig",
+    "MetricsConfig",
+    "MetricsExporterType",
     "NamesrvConfig",
     "NettyServerConfig",
     "as_properties",

@@ -11,6 +11,7 @@ import os
 import attrs
 
 from rocketpy_broker_sim.config.kinds import count, number, own, switch, text
+from rocketpy_broker_sim.config.metrics import MetricsConfig
 from rocketpy_broker_sim.config.server import NettyServerConfig
 from rocketpy_broker_sim.config.settings import Settings
 from rocketpy_broker_sim.config.store import MessageStoreConfig
@@ -26,7 +27,7 @@ _CPUS = os.cpu_count() or 1
 class BrokerConfig(Settings):
     """The settings of a broker: its name and address, what it permits, and its limits. Units are Java's."""
 
-    # --- who it is ---
+    # --- identity ---
     broker_name: str = text("broker-a")
     """Name of the broker in routes; masters of one cluster have different names."""
     broker_cluster_name: str = text("DefaultCluster")
@@ -34,27 +35,27 @@ class BrokerConfig(Settings):
     broker_id: int = number(MASTER_ID)
     """Id of the broker among those of its name; 0 is the master."""
     broker_ip1: str = text("", key="brokerIP1")
-    """Address that clients are given; "" takes the address listened on, or the first one of the machine."""
+    """Address for clients; "" stands for the address listened on, or the first one of the machine."""
     region_id: str = text("DefaultRegion")
-    """Region that producers are given, and that is put into messages."""
+    """Region, which is sent to producers and added to messages."""
     trace_on: bool = switch(True)
-    """Whether clients are told to send traces."""
+    """Whether the broker asks clients to send traces."""
 
     # --- name servers ---
     namesrv_addr: str = text("")
-    """Name servers as "a:9876;b:9876"; "" registers nowhere."""
+    """Name servers as "a:9876;b:9876"; with "", the broker does not register."""
     register_broker_timeout_mills: int = count(24_000)
     """Time that a name server may take for a registration."""
     register_name_server_period: int = number(30_000)
-    """Time between registrations, kept between 10 s and 60 s."""
+    """Time between registrations, limited to 10 s to 60 s."""
     force_register: bool = switch(True)
-    """Whether to register at every interval; if not, a name server is asked first whether anything has changed."""
+    """Whether to register at every interval; if not, the broker asks a name server first whether it needs that."""
     compressed_register: bool = switch(False)
     """Whether registrations are compressed."""
     enable_split_registration: bool = switch(False)
-    """Whether to register topics in pieces however few they are; more than 5000 always are."""
+    """Whether to register topics in pieces even if there are few; more than 5000 are always registered in pieces."""
     split_registration_size: int = count(800)
-    """Topics in a piece, from 2 to 5000."""
+    """Topics in a piece, limited to 2 to 5000."""
     broker_heartbeat_interval: int = count(1000)
     """Time between pings to name servers, which are sent only with `enable_slave_acting_master`."""
     broker_not_active_timeout_millis: int = number(10_000)
@@ -66,19 +67,19 @@ class BrokerConfig(Settings):
 
     # --- topics and groups ---
     broker_permission: int = number(6, at_most=7)
-    """What clients may do: 4 is read, 2 is write, 6 both."""
+    """Permissions of clients: 4 is read, 2 is write, 6 is both."""
     default_topic_queue_nums: int = count(8)
-    """Most queues of a topic that is created on first use."""
+    """The largest number of queues of a topic that is created on first use."""
     auto_create_topic_enable: bool = switch(True)
     """Whether a topic is created when a message is sent to it."""
     cluster_topic_enable: bool = switch(True)
-    """Whether the topic of the name of the cluster may be read and written."""
+    """Whether the topic with the name of the cluster may be read and written."""
     broker_topic_enable: bool = switch(True)
-    """Whether the topic of the name of the broker may be read and written."""
+    """Whether the topic with the name of the broker may be read and written."""
     auto_create_subscription_group: bool = switch(True)
     """Whether a consumer group is created when it first consumes."""
     enable_create_sys_group: bool = switch(True)
-    """Whether groups of tools are created on first use."""
+    """Whether the groups that tools use are created on first use."""
     trace_topic_enable: bool = switch(False)
     """Whether the topic of message traces exists."""
     msg_trace_topic_name: str = text("RMQ_SYS_TRACE_TOPIC")
@@ -90,15 +91,15 @@ class BrokerConfig(Settings):
     recall_message_enable: bool = switch(False)
     """Whether producers may recall messages that are not due yet."""
     allow_recall_when_broker_not_writeable: bool = switch(True)
-    """Whether they may while `broker_permission` lets nobody send."""
+    """Whether producers may recall messages while `broker_permission` does not include write."""
     store_reply_message_enable: bool = switch(True)
     """Whether replies to requests are also stored, besides being pushed to the client that made the request."""
 
     # --- consumers ---
     long_polling_enable: bool = switch(True)
-    """Whether a pull that finds no message is held as long as it asks for."""
+    """Whether a pull that finds no message is held for as long as it requests."""
     short_polling_time_mills: int = number(1000)
-    """Time that a pull is held if long polling is off."""
+    """Time for which a pull is held if long polling is off."""
     lite_pull_message_enable: bool = switch(True)
     """Whether lite pulls are answered."""
     slave_read_enable: bool = switch(False)
@@ -130,9 +131,13 @@ class BrokerConfig(Settings):
     transaction_op_batch_interval: int = number(3000)
     """Time for which ends of transactions are collected before they are written together."""
     transaction_op_msg_max_size: int = count(4096)
-    """Bytes of ends that are written at once, without waiting for that time."""
+    """Bytes of ends of transactions that are written at once, before that time has passed."""
     transaction_metric_flush_interval: int = count(3000)
     """Time between two writes of the number of open transactions."""
+
+    # --- metrics ---
+    metrics_otel_cardinality_limit: int = count(50_000)
+    """The largest number of samples that a metric has in an answer to Prometheus; further ones are left out."""
 
     # --- filters by properties ---
     enable_property_filter: bool = switch(False)
@@ -142,7 +147,7 @@ class BrokerConfig(Settings):
     enable_calc_filter_bit_map: bool = switch(False)
     """Whether each message gets a bit map of the filters that it matches; only with `enable_consume_queue_ext`."""
     expect_consumer_num_use_filter: int = number(32, at_least=1, at_most=10_000)
-    """Number of filters for which bit maps have enough bits."""
+    """Number of filters that bit maps are sized for."""
     max_error_rate_of_bloom_filter: int = number(20, at_least=1, at_most=99)
     """Percentage of unwanted messages that a bit map may let through."""
     filter_data_clean_time_span: int = number(86_400_000)
@@ -176,7 +181,7 @@ class BrokerConfig(Settings):
 
     # --- lanes: how long they may wait ---
     broker_fast_failure_enable: bool = switch(True)
-    """Whether requests that have waited too long are refused; if not, they wait until it is their turn."""
+    """Whether requests that have waited too long are answered SYSTEM_BUSY; if not, they wait for their turn."""
     wait_time_mills_in_send_queue: int = number(200)
     wait_time_mills_in_pull_queue: int = number(5000)
     wait_time_mills_in_lite_pull_queue: int = number(5000)
@@ -187,25 +192,27 @@ class BrokerConfig(Settings):
 
     # --- bounds of ours, not of Java's ---
     max_topics: int = own(100_000)
-    """Topics that may exist."""
+    """The largest number of topics."""
     max_groups: int = own(100_000)
-    """Consumer groups that may exist."""
+    """The largest number of consumer groups."""
     max_clients_per_group: int = own(2000)
-    """Clients that a group may have."""
+    """The largest number of clients in a group."""
     max_groups_per_client: int = own(2048)
-    """Consumer groups that a client may be in, and as many producer groups."""
+    """The largest number of consumer groups that a client is in; for producer groups, the limit is the same."""
     max_consumer_offsets: int = own(1_000_000)
-    """Consumer offsets that may be kept, one for each group and queue."""
+    """The largest number of consumer offsets, one for each group and queue."""
     max_memberships: int = own(1_000_000)
-    """Memberships of all clients in consumer groups together, and as many in producer groups."""
+    """The largest number of memberships of all clients in consumer groups; for producer groups, the limit is the
+    same."""
     max_held_pulls: int = own(100_000)
-    """Pulls that may be held at once."""
+    """The largest number of held pulls."""
     max_held_pulls_per_connection: int = own(10_000)
-    """Pulls of one connection that may be held at once."""
+    """The largest number of held pulls of one connection."""
     max_hold_millis: int = own(30_000)
-    """Longest time that a pull may be held, whatever it asks for."""
+    """The longest time for which a pull is held, even if it requests a longer one."""
     max_kept_bytes: int = own(256 * 1024 * 1024)
-    """Bytes of memory that peers may make the broker keep; at most half of them in tables."""
+    """The memory budget for data from peers, in bytes; at most half of it is used for tables."""
 
     store: MessageStoreConfig = attrs.Factory(MessageStoreConfig)
+    metrics: MetricsConfig = attrs.Factory(MetricsConfig)
     server: NettyServerConfig = attrs.Factory(lambda: NettyServerConfig(listen_port=BROKER_PORT))

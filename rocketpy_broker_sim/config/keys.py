@@ -1,7 +1,7 @@
-"""Turn Java's configuration keys and texts into fields of our settings and back. Pure.
+"""Convert Java's configuration keys and texts to fields of our settings and back. Pure.
 
-A setting is an attrs class; the key of a field is the camel-case form of its name, or what its metadata say where
-Java's name is irregular. Plays the part of MixAll.properties2Object and MixAll.object2Properties.
+Settings are attrs classes. The key of a field is the camel-case form of its name, or the one in its metadata if Java's
+name is irregular. Plays the part of MixAll.properties2Object and MixAll.object2Properties.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def fields_by_key(kind: type[AttrsInstance]) -> dict[str, tuple[str, Any]]:
 
 
 def read_value(key: str, text: str, kind: Any) -> Any:
-    """The value of a key as its field's type.
+    """Convert the text of a key to the type of its field.
 
     Raises:
-        ConfigError: the text is no such value.
+        ConfigError: the text is not a value of this type.
     """
     try:
         if kind is bool:
@@ -51,21 +51,21 @@ def read_value(key: str, text: str, kind: Any) -> Any:
         if kind is int:
             return _whole(text)
         if isinstance(kind, type) and issubclass(kind, enum.Enum):
-            return kind[text.upper()]
+            return kind(int(text)) if issubclass(kind, enum.IntEnum) and text.isdecimal() else kind[text.upper()]
     except (ValueError, KeyError):
         raise ConfigError(f"{key}={text!r} is not {_expected(kind)}") from None
     return text
 
 
 def _whole(text: str) -> int:
-    # Python also takes 1_000 and digits of other scripts for numbers, Java's readers do not.
+    # Python also accepts 1_000 and digits of other scripts; Java's readers do not.
     if "_" in text or not text.isascii():
         raise ValueError
     return int(text)
 
 
 def set_value(part: AttrsInstance, name: str, key: str, value: Any) -> None:
-    """Set a field; what its validator refuses becomes an error of the key.
+    """Set a field. If its validator refuses the value, the error names the key.
 
     Raises:
         ConfigError: the value is out of bounds.
@@ -90,7 +90,8 @@ def _expected(kind: Any) -> str:
 
 
 def as_properties(*settings: AttrsInstance) -> dict[str, str]:
-    """Java's keys and texts of all plain fields, nested settings included; what is None is left out."""
+    """Java's keys and texts of all plain fields, including those of nested settings. Fields that are None are left
+    out."""
     found: dict[str, str] = {}
     for setting in settings:
         for key, (name, _) in fields_by_key(type(setting)).items():
@@ -103,7 +104,7 @@ def as_properties(*settings: AttrsInstance) -> dict[str, str]:
 
 
 def text_of(value: Any) -> str:
-    """A value as a file says it."""
+    """The text of a value in a configuration file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.name if isinstance(value, enum.Enum) else str(value)

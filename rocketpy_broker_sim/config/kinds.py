@@ -1,7 +1,7 @@
-"""Kinds of settings: numbers within bounds, switches, texts, with what is known of their keys. Pure.
+"""Kinds of settings: numbers within bounds, switches and texts. Pure.
 
-What a setting means stands in the text below its field; which of Java's keys it is, and whether it is one at all, in
-the metadata that are made here.
+The metadata that these functions create say which of Java's keys a setting has, or that it has none. The text below a
+field says what it means.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def number(default: int, *, at_least: int = 0, at_most: int = _LONG, key: str | 
 
 
 def count(default: int) -> Any:
-    """How many of something there may be: at least one, as many as Java's int can say."""
+    """A count: at least 1, at most the largest int of Java."""
     return number(default, at_least=1, at_most=2**31 - 1)
 
 
@@ -62,13 +62,13 @@ def switch(default: bool, *, key: str | None = None) -> Any:
 
 
 def text(default: str, *, without: str = "", filled: bool = False, key: str | None = None) -> Any:
-    """A text on one line, in which some characters may not stand. A tab may: Java takes it for a blank.
+    """A text on one line, without some characters. Tabs are allowed: Java treats them as blanks.
 
     Args:
-        default: What holds without one.
-        without: Characters that may not stand in it.
-        filled: Whether it may not be empty.
-        key: Its key, where that is irregular.
+        default: The default.
+        without: Characters that are not allowed.
+        filled: Whether an empty text is refused.
+        key: Its key, if that is irregular.
     """
 
     def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
@@ -77,9 +77,9 @@ def text(default: str, *, without: str = "", filled: bool = False, key: str | No
         if filled and not value.strip():
             raise ValueError("it may not be empty")
         if _CONTROL.search(value):
-            raise ValueError("line ends and control characters may not stand in it")
+            raise ValueError("it may not contain line ends or control characters")
         if found := set(without) & set(value):
-            raise ValueError(f"{min(found)!r} may not stand in it: there is one place, not several")
+            raise ValueError(f"it may not contain {min(found)!r}: only one path is supported, not several")
 
     return attrs.field(default=default, validator=check, metadata=key_name(key))
 
@@ -91,13 +91,13 @@ def hours(default: str) -> Any:
         if not isinstance(value, str):
             raise TypeError("it is not a text")
         if not all(re.fullmatch("[0-9]{1,2}", part) and int(part) < 24 for part in value.split(";")):
-            raise ValueError("it names no hours, write them as in 04 or 04;16")
+            raise ValueError("it must be one or more hours, as in 04 or 04;16")
 
     return attrs.field(default=default, validator=check)
 
 
 def own(default: int | None) -> Any:
-    """A bound that Java does not have, not even as a key; None leaves it to the machine."""
+    """A limit that does not exist in Java; with the default None, it depends on the machine."""
 
     def check(instance: object, field: attrs.Attribute[Any], value: Any) -> None:
         if value is not None or default is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 
 from rocketpy_broker_sim.config.kinds import count, number, own, switch, text
+from rocketpy_broker_sim.config.metrics import MetricsConfig
 from rocketpy_broker_sim.config.server import NettyServerConfig
 from rocketpy_broker_sim.config.settings import Settings
 
@@ -26,7 +27,7 @@ class NamesrvConfig(Settings):
     scan_not_active_broker_interval: int = count(5000)
     """Time between two checks for silent brokers."""
     support_acting_master: bool = switch(False)
-    """Whether a replica may act for a master that is gone."""
+    """Whether a replica may act as master while the master is down."""
     enable_all_topic_list: bool = switch(True)
     """Whether all topics may be listed."""
     enable_topic_list: bool = switch(True)
@@ -36,9 +37,10 @@ class NamesrvConfig(Settings):
     need_wait_for_service: bool = switch(False)
     """Whether routes are answered only after brokers have had time to register."""
     wait_seconds_for_service: int = number(45)
-    """Time for which routes are held back then."""
+    """Seconds after the start during which no routes are answered, with `need_wait_for_service`."""
     delete_topic_with_broker_registration: bool = switch(False)
     """Whether a topic is removed if a full registration does not contain it."""
     max_kept_bytes: int = own(256 * 1024 * 1024)
-    """Bytes of memory that peers may make the name server keep; at most half of them as key values."""
+    """The memory budget for data from peers, in bytes; at most half of it is used for key-value pairs."""
+    metrics: MetricsConfig = attrs.Factory(MetricsConfig)
     server: NettyServerConfig = attrs.Factory(lambda: NettyServerConfig(listen_port=NAMESRV_PORT))

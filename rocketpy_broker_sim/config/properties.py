@@ -1,4 +1,4 @@
-"""The text of java.util.Properties as files have it: the same as on the wire, with errors of a setting. Pure."""
+"""The text of java.util.Properties in files: the same format as on the wire, but errors are ConfigErrors. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["Entry", "format_properties", "parse_entries", "parse_properties"]
 
 
 def parse_entries(text: str) -> dict[str, Entry]:
-    """Every key with its value and its line; the last of a doubled key wins.
+    """All keys with their values and lines. If a key occurs twice, the last one wins.
 
     Raises:
-        ConfigError: a character is escaped in a way that is none.
+        ConfigError: the text has an invalid escape sequence.
     """
     try:
         return read_entries(text)
@@ -21,9 +21,9 @@ def parse_entries(text: str) -> dict[str, Entry]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Every key with its value.
+    """All keys with their values.
 
     Raises:
-        ConfigError: a character is escaped in a way that is none.
+        ConfigError: the text has an invalid escape sequence.
     """
     return {key: entry.text for key, entry in parse_entries(text).items()}

@@ -1,7 +1,7 @@
-"""Keys of Apache's that ask for what would be unsafe to leave out: refused at the start, by name. Pure.
+"""Keys of Apache's that would be unsafe to ignore: a server with such a key does not start. Pure.
 
-Somebody who writes such a key relies on it: on its access control, on its replicas, on its way to the name servers. A
-value that asks for nothing (false, the only store there is) is accepted.
+Somebody who sets such a key relies on it: on access control, on replicas, on how name servers are found. A value that
+changes nothing (false, or the only kind of store) is accepted.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Refusal:
     """Why a key is refused, and when it is not."""
 
     what: str
-    """What it asks for."""
+    """The feature that it asks for."""
     advice: str
     """What to do instead."""
     harmless: frozenset[str] = attrs.field(default=frozenset({"false"}))
-    """Values that ask for nothing, in lower case; the empty one always does."""
+    """Values that are accepted, in lower case; an empty value always is."""
 
     def refuses(self, value: str) -> bool:
-        """Whether this value of the key asks for it."""
+        """Whether this value of the key is refused."""
         return bool(value.strip()) and value.strip().lower() not in self.harmless
 
 
@@ -36,12 +36,12 @@ def _only(*values: str) -> frozenset[str]:
 
 
 _WITHOUT = "remove the key to start without"
-_OPEN = "remove the key to start without, and let nobody reach the port who may not do everything"
+_OPEN = "remove the key to start without, and make sure that only trusted machines can reach the port"
 _MASTER = "start a master: brokerRole=ASYNC_MASTER, brokerId=0"
-_PLAIN = "every broker is a master of its own; remove the key"
-_ADDRESSES = "name them in namesrvAddr=host:9876"
+_PLAIN = "every broker is a master without replicas; remove the key"
+_ADDRESSES = "list them in namesrvAddr=host:9876"
 _TLS = Refusal("TLS on connections to name servers", _WITHOUT)
-_SOCKS = Refusal("a SOCKS proxy", "let the name servers be reached directly", _only("{}"))
+_SOCKS = Refusal("a SOCKS proxy", "remove the key, and connect to the name servers directly", _only("{}"))
 
 BROKER_REFUSED: Mapping[str, Refusal] = {
     "aclEnable": Refusal("access control", _OPEN),
@@ -64,7 +64,7 @@ BROKER_REFUSED: Mapping[str, Refusal] = {
     "storeType": Refusal("a store other than files", "storeType=default keeps messages in files", _only("default")),
     "useTLS": _TLS,
 }
-"""What a broker's file may ask for in vain."""
+"""Keys of a broker's file that are refused."""
 
 NAMESRV_REFUSED: Mapping[str, Refusal] = {
     "clusterTest": Refusal("asking another environment for routes", _WITHOUT),
@@ -72,20 +72,20 @@ NAMESRV_REFUSED: Mapping[str, Refusal] = {
     "socksProxyConfig": _SOCKS,
     "useTLS": _TLS,
 }
-"""What a name server's file may ask for in vain."""
+"""Keys of a name server's file that are refused."""
 
 _PROXY = Refusal("the gRPC proxy", "clients speak the remoting protocol with the broker; remove the key", _only())
 NOT_OF_SERVERS: Mapping[str, Refusal] = dict.fromkeys(
     ("proxyMode", "rocketMQClusterName", "grpcServerPort", "enableProxy"), _PROXY
 )
-"""Keys of the proxy's own file."""
+"""Keys of a proxy's configuration file."""
 
 
 def refuse(key: str, value: str, refused: Mapping[str, Refusal]) -> None:
-    """Refuse a key that asks for what is not here.
+    """Refuse a key that asks for a feature that does not exist here.
 
     Raises:
-        ConfigError: names the key, its value, and what to do.
+        ConfigError: the key is refused; the text names the key, its value, and what to do instead.
     """
     refusal = refused.get(key)
     if refusal is not None and refusal.refuses(value):

@@ -15,10 +15,10 @@ class NettyServerConfig(Settings):
     """The settings of a listening server: its address and its timeouts."""
 
     bind_address: str = text("127.0.0.1")
-    """Interface to listen on. Java's default is every interface; files of Apache's keep that default."""
+    """Address to listen on. Java's default is every interface; that default holds for configuration files."""
     listen_port: int = number(0, at_most=65_535)
-    """Port to listen on; 0 takes any free port."""
+    """Port to listen on; 0 picks any free port."""
     server_channel_max_idle_time_seconds: int = count(120)
-    """Time after which a silent connection is closed."""
+    """Seconds after which an idle connection is closed."""
     shutdown_wait_time_seconds: int = number(2)
-    """Time that a stop waits for answers that are still due, and for peers to read theirs."""
+    """Seconds that a stop waits for pending answers, and for peers to read them."""

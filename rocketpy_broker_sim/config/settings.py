@@ -1,4 +1,4 @@
-"""What all settings of a server have in common."""
+"""The base class of all settings of servers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Settings"]
 
 
 class Settings:
-    """Compared and shown field by field.
+    """Settings that are compared and shown field by field.
 
-    In loops: attrs would write methods of a hundred lines for that, and compile them at each start.
+    This is done in loops, because attrs would generate methods of a hundred lines, and compile them at each start.
     """
 
     __slots__ = ()

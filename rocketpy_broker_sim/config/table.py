@@ -1,7 +1,7 @@
-"""The table of all keys: what a broker and a name server make of each key of Apache's 4.9.7 and 5.3.3. Pure.
+"""The table of all keys: what each key of Apache's 4.9.7 and 5.3.3 does in a broker and a name server. Pure.
 
-One place says it for the readers of files, for the documentation and for the tests: a key is honoured when there is a
-field for it and no refusal; a key in no row is none of Apache's, probably misspelt.
+The readers of files, the documentation and the tests all use this table. A key is honoured if it has a field and is not
+refused. A key that is not in the table is not one of Apache's, and probably misspelt.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import attrs
 from rocketpy_broker_sim.config.broker import BrokerConfig
 from rocketpy_broker_sim.config.keys import key_of, text_of
 from rocketpy_broker_sim.config.kinds import OWN
+from rocketpy_broker_sim.config.metrics import MetricsConfig
 from rocketpy_broker_sim.config.namesrv import NamesrvConfig
 from rocketpy_broker_sim.config.refused import BROKER_REFUSED, NAMESRV_REFUSED, Refusal
 from rocketpy_broker_sim.config.server import NettyServerConfig
@@ -29,20 +30,21 @@ __all__ = ["OTHER_DEFAULTS", "KeyRow", "KeyStatus", "broker_keys", "closest_key"
 
 OTHER_DEFAULTS: Mapping[str, str] = {
     "bindAddress": "this machine only; a file of Apache's without the key listens everywhere, as Java does",
-    "brokerIP1": "empty stands for the address that is listened on",
-    "brokerName": "a file of Apache's without the key takes the name of the machine, as Java does",
-    "flushCommitLogLeastPages": "no message waits for others: the power takes what came in an interval and one flush",
-    "kvConfigPath": "in memory; as a process in ~/namesrv/kvConfig.json, as Java does",
-    "listenPort": "any free port inside a program; 10911 and 9876 under a file, as Java does",
-    "namesrvAddr": "empty registers nowhere; the environment variable NAMESRV_ADDR counts, as with Java",
+    "brokerIP1": "empty stands for the address that the broker listens on",
+    "brokerName": "with a file of Apache's without the key, the host name, as in Java",
+    "flushCommitLogLeastPages": "no message waits for others: a power loss takes at most one interval and one flush",
+    "kvConfigPath": "in memory; for a process, ~/namesrv/kvConfig.json, as in Java",
+    "listenPort": "any free port inside a program; with a file, 10911 and 9876, as in Java",
+    "metricsPromExporterHost": "empty stands for this machine only, where Java listens on every interface",
+    "namesrvAddr": "if empty, the broker does not register; the environment variable NAMESRV_ADDR counts, as in Java",
     "shutdownWaitTimeSeconds": "so that a stop takes no longer than 5 s in all, whatever peers do",
-    "storePathCommitLog": "empty stands for the folder commitlog in the root, as Java's does",
+    "storePathCommitLog": "empty stands for the directory commitlog in the root, as in Java",
 }
 """Why a default is not Java's, by key."""
 
 
 class KeyStatus(StrEnum):
-    """What becomes of a key."""
+    """How a key is treated."""
 
     HONOURED = "honoured"
     WITHOUT_EFFECT = "accepted without effect"
@@ -51,32 +53,32 @@ class KeyStatus(StrEnum):
 
 @attrs.frozen
 class KeyRow:
-    """What is known of one key."""
+    """The row of one key."""
 
     key: str
     status: KeyStatus
     reason: str = ""
     """Why it is refused or has no effect."""
     default: str | None = None
-    """Our default as a file would say it; None where nothing is kept of the key."""
+    """Our default as text in a file; None if the key has no field."""
     field: attrs.Attribute[Any] | None = None
     """The field that holds its value."""
 
     @property
     def own(self) -> bool:
-        """Whether it is one of ours, that Java does not have."""
+        """Whether it is a setting of ours that Java does not have."""
         return self.field is not None and OWN in self.field.metadata
 
 
 def broker_keys() -> dict[str, KeyRow]:
-    """The rows of a broker's file, by key."""
-    kinds = (BrokerConfig, MessageStoreConfig, NettyServerConfig)
+    """The rows for a broker's file, by key."""
+    kinds = (BrokerConfig, MessageStoreConfig, MetricsConfig, NettyServerConfig)
     return _rows(kinds, BROKER_REFUSED, BROKER_WITHOUT_EFFECT)
 
 
 def namesrv_keys() -> dict[str, KeyRow]:
-    """The rows of a name server's file, by key."""
-    return _rows((NamesrvConfig, NettyServerConfig), NAMESRV_REFUSED, NAMESRV_WITHOUT_EFFECT)
+    """The rows for a name server's file, by key."""
+    return _rows((NamesrvConfig, MetricsConfig, NettyServerConfig), NAMESRV_REFUSED, NAMESRV_WITHOUT_EFFECT)
 
 
 def _rows(
@@ -96,7 +98,7 @@ def _rows(
 
 
 def closest_key(key: str, known: Iterable[str]) -> str | None:
-    """The known key that somebody may have meant, None when none is near."""
+    """The known key that is most similar to a misspelt one; None if none is similar."""
     by_lower = {each.lower(): each for each in known}
     found = get_close_matches(key.lower(), by_lower, n=1, cutoff=0.75)
     return by_lower[found[0]] if found else None

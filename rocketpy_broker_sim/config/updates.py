@@ -1,7 +1,7 @@
-"""Changing settings while a server runs: by an allow-list of harmless keys, typed and bounded.
+"""Changing settings while a server runs: an allow-list of harmless keys, with types and bounds.
 
-No path, no address, no port, nothing that is ever executed or written elsewhere can be changed; everything that is
-not listed is refused. Nothing of it is written to disk.
+Keys that are not listed are refused: paths, addresses, ports, and all values that are executed or written elsewhere.
+Changes are not written to the disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rocketpy_broker_sim.config.keys import fields_by_key, read_value
 __all__ = ["BROKER_UPDATES", "MAX_UPDATE", "NAMESRV_UPDATES", "update_settings"]
 
 MAX_UPDATE = 32 * 1024
-"""Bytes of a request to change settings."""
+"""The largest request to change settings, in bytes."""
 
 _MILLIS = (0, 3_600_000)
 _PERIOD = (1, 3_600_000)
@@ -80,10 +80,10 @@ NAMESRV_UPDATES: dict[str, tuple[int, int]] = {
 
 
 def update_settings(parts: list[Any], properties: Mapping[str, str], allowed: Mapping[str, tuple[int, int]]) -> None:
-    """Change settings, all or none.
+    """Change settings, either all of them or none.
 
     Raises:
-        BrokerError: NO_PERMISSION for a key that is not allowed, INVALID_PARAMETER for a value that is not.
+        BrokerError: NO_PERMISSION if a key is not on the allow-list, INVALID_PARAMETER if a value is out of bounds.
     """
     owners = {key: (part, *field) for part in parts for key, field in fields_by_key(type(part)).items()}
     changes = []

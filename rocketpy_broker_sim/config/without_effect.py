@@ -1,6 +1,6 @@
-"""Keys of Apache's releases 4.9.7 and 5.3.3 that are accepted and change nothing here, by the reason why. Pure.
+"""Keys of Apache's releases 4.9.7 and 5.3.3 that are accepted without effect, grouped by the reason. Pure.
 
-A key that would be unsafe to ignore does not belong here but among those that are refused.
+Keys that would be unsafe to ignore do not belong here: `refused` has them.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ _BOTH = {
         serverSelectorThreads serverSocketBacklog serverSocketRcvBufSize serverSocketSndBufSize
         serverWorkerThreads useEpollNativeSelector writeBufferHighWaterMark writeBufferLowWaterMark
     """,
-    "connections to name servers are kept and made again by rules of our own": """
+    "connections to name servers are opened and closed by other rules": """
         clientChannelMaxIdleTimeSeconds connectTimeoutMillis enableReconnectForGoAway enableShutdownGracefully
         maxReconnectIntervalTimeSeconds scanAvailableNameSrv
     """,
 }
 
 _BROKER = {
-    "no request of this kind is taken here": """
+    "there are no requests of this kind here": """
         ackMessageThreadPoolNums ackThreadPoolQueueCapacity waitTimeMillsInAckQueue
     """,
     "threads, buffers and limits of a JVM and of Netty": """
         asyncSendEnable enableFastChannelEventProcess enableNetWorkFlowControl highSpeedMode
         putMessageFutureThreadPoolNums putThreadPoolQueueCapacity transferMsgByHeap
     """,
-    "name servers are those of namesrvAddr, read once": """
+    "the name servers are those in namesrvAddr, which is read once": """
         fetchNamesrvAddrInterval loadBalancePollNameServerInterval updateNameServerAddrPeriod
     """,
-    "topics that change are registered together, in one request": """
+    "all topics that have changed are registered in one request": """
         enableSingleTopicRegister
     """,
-    "pings are one-way and wait for no answer": """
+    "pings are one-way: there is no answer to wait for": """
         sendHeartbeatTimeoutMillis
     """,
-    "nothing is read from or written to such a place": """
+    "no file is read from or written to such a path": """
         brokerConfigPath configBlackList isolateLogEnable rocketmqHome
     """,
     "a process is one broker": """
@@ -93,7 +93,7 @@ _BROKER = {
         timerEnableDisruptor timerEnableRetryUntilSuccess timerGetMessageThreadNum timerPutMessageThreadNum
         timerSkipUnknownError timerWarmEnable
     """,
-    "timer messages are counted as they come and go": """
+    "timer messages are counted when they are stored and delivered": """
         timerCheckMetricsWhen timerEnableCheckMetrics timerMetricSmallThreshold timerProgressLogIntervalMs
     """,
     "delayed messages are delivered one queue after the other": """
@@ -108,19 +108,19 @@ _BROKER = {
         cgColdReadThreshold coldCtrStrategyEnable coldDataFlowControlEnable coldDataScanEnable
         dataReadAheadEnable globalColdReadThreshold timerColdDataCheckIntervalMs usePIDColdCtrStrategy
     """,
-    "the first offsets of queues are corrected whenever files of the log go": """
+    "the first offsets of queues are corrected whenever log files are deleted": """
         correctLogicMinOffsetForceInterval correctLogicMinOffsetSleepInterval
     """,
-    "no reader holds a file: what expires goes at once": """
+    "readers keep no file open, so expired files can be deleted at once": """
         destroyMapedFileIntervalForcibly
     """,
-    "nothing of Apache's reads them either": """
+    "Apache's broker does not read them either": """
         enableCleanExpiredOffset maxBatchDeleteFilesNum timerInterceptDelayLevel
     """,
-    "a disk holds the files of one broker": """
+    "each disk is used by one broker only": """
         logicalDiskSpaceCleanForciblyThreshold
     """,
-    "the index never lags so far behind that something would have to wait for it": """
+    "nothing waits for the index": """
         putMsgIndexHightWater
     """,
     "statistics are gathered and shown in ways of our own": """
@@ -129,15 +129,13 @@ _BROKER = {
         diskFallRecorded enableDetailStat enableLmqStats estimateAccumulation
         flushConsumerOffsetHistoryInterval maxStatsIdleTimeInMinutes
         metricGrpcExporterIntervalInMills metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
-        metricsExporterType
-        metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta metricsLabel
-        metricsOtelCardinalityLimit metricsPromExporterHost metricsPromExporterPort printChannelGroups
+        metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta metricsLabel printChannelGroups
         printChannelGroupsMinNum sampleCountThreshold sampleSteps
     """,
-    "the settings of the Bloom filter say how long a bit map is": """
+    "the settings of the Bloom filter decide the length of a bit map": """
         bitMapLengthConsumeQueueExt
     """,
-    "nobody uploads classes that filter any more": """
+    "there are no filter classes that clients upload": """
         filterServerNums
     """,
     "slow consumers are not switched off": """
@@ -176,10 +174,10 @@ _BROKER = {
     "topic names have at most 127 characters": """
         maxTopicLength
     """,
-    "members hear of changes at once": """
+    "members are notified of changes at once": """
         realTimeNotifyConsumerChange
     """,
-    "the retry topics of pop consumption always go with their topic": """
+    "the retry topics of pop consumption are always deleted with their topic": """
         clearRetryTopicWhenDeleteTopic
     """,
 }
@@ -189,7 +187,7 @@ _NAMESRV = {
         clientRequestThreadPoolNums clientRequestThreadPoolQueueCapacity defaultThreadPoolNums
         defaultThreadPoolQueueCapacity unRegisterBrokerQueueCapacity
     """,
-    "nothing is read from or written to such a place": """
+    "no file is read from or written to such a path": """
         configBlackList configStorePath rocketmqHome
     """,
     "there is no controller here": """
@@ -200,8 +198,7 @@ _NAMESRV = {
     """,
     "statistics are gathered and shown in ways of our own": """
         metricGrpcExporterIntervalInMills metricGrpcExporterTimeOutInMills metricLoggingExporterIntervalInMills
-        metricsExporterType metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta metricsLabel
-        metricsPromExporterHost metricsPromExporterPort
+        metricsGrpcExporterHeader metricsGrpcExporterTarget metricsInDelta metricsLabel
     """,
     "no other environment is asked for routes": """
         productEnvName

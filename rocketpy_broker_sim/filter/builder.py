@@ -109,7 +109,7 @@ class Builder(Transformer[Token, Node]):
         """IN and NOT IN, of a property and strings only."""
         self._count(node.at)
         if node.name is None:
-            raise FilterExpressionError("IN wants a property on its left", node.at + 1)
+            raise FilterExpressionError("IN needs a property on its left", node.at + 1)
         wanted = [_text_of(text) for text in texts]
         return truth(node.at, conditions.one_of(node.name, wanted, negated=negated is not None), node)
 

@@ -90,13 +90,13 @@ class Compiler:
         return self._parser is not None
 
     def load(self) -> None:
-        """Make the parser, which takes some 50 ms. For any thread."""
+        """Make the parser, which takes some 50 ms. Thread-safe."""
         if self._parser is None:
             from rocketpy_broker_sim.filter.parsing import Parser
 
             self._parser = Parser()
 
-    def known(self, text: str) -> Expression | None:
+    def cached(self, text: str) -> Expression | None:
         """An expression from the cache; None if it was not compiled yet.
 
         Raises:
@@ -132,7 +132,7 @@ class Compiler:
         Raises:
             FilterExpressionError: the expression is wrong, or too long.
         """
-        found = self.known(text)
+        found = self.cached(text)
         if found is not None:
             return found
         self.load()

@@ -80,7 +80,7 @@ def truth(at: int, condition: Condition, *parts: Node) -> Node:
     """
     depth = 1 + max((part.depth for part in parts), default=0)
     if depth > MOST_DEPTH:
-        raise FilterExpressionError(f"more than {MOST_DEPTH} parts stand in each other: write fewer of them", at + 1)
+        raise FilterExpressionError(f"more than {MOST_DEPTH} levels of nesting: simplify the expression", at + 1)
     return Node(at, condition, is_truth=True, depth=depth)
 
 
@@ -105,7 +105,7 @@ def check_comparable(node: Node) -> None:
     """
     if (node.is_constant and not isinstance(node.value, Number)) or node.is_truth:
         raise FilterExpressionError(
-            "only numbers are compared by size: write a number without quotes, or a property", node.at + 1
+            "only numbers can be ordered: write a number without quotes, or a property", node.at + 1
         )
 
 
@@ -119,7 +119,7 @@ def check_equality(left: Node, right: Node) -> None:
         if node.is_constant and node.value is None:
             raise FilterExpressionError("nothing equals NULL: write IS NULL or IS NOT NULL", node.at + 1)
     if left.is_constant and right.is_constant and left.is_truth and not right.is_truth:
-        raise FilterExpressionError("TRUE and FALSE are not compared with numbers and texts", right.at + 1)
+        raise FilterExpressionError("TRUE and FALSE cannot be compared with numbers or strings", right.at + 1)
 
 
 def joined(operator: str, left: Node, right: Node) -> Node:
@@ -169,7 +169,7 @@ def between(value: Node, low: Node, high: Node) -> Condition:
     first, last = low.value, high.value
     are_fixed = low.is_constant and high.is_constant
     if are_fixed and isinstance(first, Number) and isinstance(last, Number) and compare_numbers(last, first) < 0:
-        raise FilterExpressionError("BETWEEN has the lower value first", low.at + 1)
+        raise FilterExpressionError("BETWEEN needs the lower value first", low.at + 1)
     return conditions.both(ends)
 
 

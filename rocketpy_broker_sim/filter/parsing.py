@@ -79,7 +79,7 @@ class Parser:
                 open_ += _OPENS.get(token.type, 0)
                 if open_ > MOST_DEPTH:
                     raise FilterExpressionError(
-                        f"more than {MOST_DEPTH} parentheses stand in each other: write fewer of them",
+                        f"more than {MOST_DEPTH} levels of parentheses: simplify the expression",
                         (token.start_pos or 0) + 1,
                     )
                 # They are all reduced at once, after the last of them.
@@ -105,9 +105,7 @@ class Parser:
 
 def _strange(text: str, at: int) -> FilterExpressionError:
     if text[at] == "'":
-        return FilterExpressionError(
-            "a text begins here and does not end: a quote inside of it is written twice", at + 1
-        )
+        return FilterExpressionError("a string begins here and does not end: write a quote inside it twice", at + 1)
     return FilterExpressionError(f"{text[at]!r} means nothing here", at + 1)
 
 

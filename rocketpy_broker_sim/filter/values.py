@@ -161,7 +161,7 @@ def equals(left: Value, right: Value) -> bool | None:
         return order(right.read(left), right.value) == 0
     if isinstance(left, bool):
         if isinstance(right, str):
-            raise EvaluationError("a truth on the left is never compared with a text: turn the comparison around")
+            raise EvaluationError("a boolean on the left cannot be compared with a string: swap the two sides")
         return left is right
     if isinstance(right, str):
         return order(left.value, left.read(right)) == 0

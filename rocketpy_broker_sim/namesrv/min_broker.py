@@ -103,7 +103,7 @@ class MinBrokerNotifier:
         told = change.tell[: MAX_UNDER_WAY - self._under_way]
         if len(told) < len(change.tell):
             left_out = len(change.tell) - len(told)
-            logger.warning("%d brokers %r are not told of it: too many are being told", left_out, change.broker_name)
+            logger.warning("%d brokers %r are not notified: too many notices at once", left_out, change.broker_name)
         for address in told:
             self._under_way += 1
             self._nursery.start_soon(self._tell, address, change.command())
@@ -113,6 +113,6 @@ class MinBrokerNotifier:
             connection = self._pool.nowait(address) or await self._pool.get(address, timeout=TELL_WITHIN)
             connection.send_oneway(command)
         except RocketMQError as error:
-            logger.info("broker %r was not told of its lowest id: %s", address, error)
+            logger.info("broker %r was not notified of its lowest id: %s", address, error)
         finally:
             self._under_way -= 1

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, cast
 import trio
 
 from rocketpy.logs import get_logger
+from rocketpy.seams import wall_ms
 from rocketpy.services import ticks
 from rocketpy_broker_sim.namesrv.kv_config import FILE_NAME, KVConfig
 from rocketpy_broker_sim.namesrv.kv_writer import KVWriter
 from rocketpy_broker_sim.namesrv.route_info import RouteInfo
-from rocketpy_broker_sim.serving.memory import REGISTRATIONS, MemoryBudget, TableRoom, Tally
+from rocketpy_broker_sim.serving.memory import REGISTRATIONS, ConnectionCharges, MemoryBudget, TableRoom
 from rocketpy_broker_sim.serving.slices import Slices
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class NameServer:
         kv_config: what operators keep here.
         kv_writer: writes it where it is kept in a file.
         address: where it listens, "host:port".
+        metrics_address: where `/metrics` and `/healthz` are, "host:port"; empty if they are not shown.
+        boot_timestamp: when it was made, ms.
+        is_stopping: whether it shuts down.
     """
 
     def __init__(
@@ -52,7 +56,7 @@ class NameServer:
         self.config = config
         self.memory = MemoryBudget(config.max_kept_bytes if limits is None else limits.max_kept)
         self.slices = Slices(memory=self.memory)
-        self._registered = Tally(self.memory.account(REGISTRATIONS))
+        self._registered = ConnectionCharges(self.memory.account(REGISTRATIONS))
         self.routes = RouteInfo(
             on_min_broker_changed=self._min_broker_changed,
             later=partial(self.slices.spawn, what="sweeping up after a broker"),
@@ -62,7 +66,9 @@ class NameServer:
         room = TableRoom(self.memory, "delete key values that are not needed")
         self.kv_config = KVConfig(storage, os.path.basename(config.kv_config_path) or FILE_NAME, room)
         self.kv_writer = KVWriter(self.kv_config)
-        self.address = ""
+        self.address = self.metrics_address = ""
+        self.boot_timestamp = wall_ms()
+        self.is_stopping = False
         self.remoting: RemotingServer | None = None
         self.notifier: MinBrokerNotifier | None = None
         self._started_at = 0.0
@@ -106,7 +112,7 @@ class NameServer:
             live = self.routes.live.get(identity.key)
             if live is None or not live.is_expired(self.now()):
                 continue
-            logger.warning("%s has gone silent", identity)
+            logger.warning("%s has timed out", identity)
             self.routes.unregister([identity])
             if self.remoting is not None and live.connection in self.remoting.connections:
                 live.connection.close()

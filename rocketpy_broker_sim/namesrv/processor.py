@@ -151,7 +151,7 @@ def _drop_impossible(body: RegisterBrokerBody, identity: Identity) -> Generator[
     for name in impossible:
         del topics[name]
     if impossible:
-        logger.warning("%s registers %d topics of illegal names: they are left out", identity, len(impossible))
+        logger.warning("%s registers %d topics with illegal names: they are ignored", identity, len(impossible))
     known = [address for address in body.filter_server_list if len(address) <= MAX_ADDRESS]
     body.filter_server_list = known[:MAX_FILTER_SERVERS]
 
@@ -396,8 +396,10 @@ def update_config(server: NameServer, connection: Connection, request: RemotingC
 
 
 def get_config(server: NameServer, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """GET_NAMESRV_CONFIG: the settings as properties text."""
-    return request.answer(body=format_properties(as_properties(server.config)).encode())
+    """GET_NAMESRV_CONFIG: the settings as properties text, without those of metrics, which Apache's lacks."""
+    own = as_properties(server.config.metrics)
+    settings = {key: value for key, value in as_properties(server.config).items() if key not in own}
+    return request.answer(body=format_properties(settings).encode())
 
 
 _TABLE: dict[RequestCode, Processor] = {

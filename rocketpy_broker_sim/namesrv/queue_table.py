@@ -33,7 +33,7 @@ Steps = Generator[None, None, T]
 
 TOPICS_A_STEP = 64
 """Topics that are seen to between two yields."""
-_ALIKE = 1024
+_SHARED_AT_ONCE = 1024
 """Settings of queues of a broker that are kept once for all topics that share them."""
 _BYTES_A_TOPIC = 448
 _BYTES_A_MAPPING = 512
@@ -80,7 +80,7 @@ class QueueTable:
         self.mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
         self.bytes_of: Counter[str] = Counter()
         self.bytes = 0
-        self._alike: dict[str, dict[tuple[int, int, int, int], QueueData]] = {}
+        self._shared: dict[str, dict[tuple[int, int, int, int], QueueData]] = {}
 
     # --- asking ----------------------------------------------------------------------------------------
 
@@ -119,14 +119,14 @@ class QueueTable:
             mappings = self.mappings.get(topic)
             if mappings is not None:
                 mappings.pop(name, None)  # one that was not swept up yet
-        alike = self._alike.setdefault(name, {})
+        shared = self._shared.setdefault(name, {})
         key = (queue.read_queue_nums, queue.write_queue_nums, queue.perm, queue.topic_sys_flag)
-        shared = alike.get(key)
-        if shared is None:
-            shared = queue
-            if len(alike) < min(_ALIKE, len(held)):  # those of before a change stay: never more than topics
-                alike[key] = queue
-        self.queues.setdefault(topic, {})[name] = shared
+        found = shared.get(key)
+        if found is None:
+            found = queue
+            if len(shared) < min(_SHARED_AT_ONCE, len(held)):  # those of before a change stay: never more than topics
+                shared[key] = queue
+        self.queues.setdefault(topic, {})[name] = found
 
     def put_mapping(self, broker_name: str, topic: str, mapping: TopicQueueMappingInfo) -> None:
         """A broker holds these queues of a static topic; it holds the topic."""
@@ -172,7 +172,7 @@ class QueueTable:
         """A broker holds nothing any more, from now on; the steps sweep up after it."""
         names = self.held.pop(broker_name, set())
         self.bytes -= self.bytes_of.pop(broker_name, 0)
-        self._alike.pop(broker_name, None)
+        self._shared.pop(broker_name, None)
         return self._forget(broker_name, names)
 
     def _forget(self, broker_name: str, names: set[str]) -> Steps[None]:

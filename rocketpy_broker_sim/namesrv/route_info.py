@@ -271,7 +271,7 @@ class RouteInfo:
         """One topic alone is an update of a known broker; from a stranger it would hide all its other topics."""
         if registration.identity.broker_id in broker.broker_addrs or len(registration.topics.topic_config_table) != 1:
             return False
-        logger.warning("refused %s: its first registration holds a single topic", registration.identity)
+        logger.warning("refused %s: its first registration has a single topic", registration.identity)
         return True
 
     def _drop_if_empty(self, identity: Identity) -> None:

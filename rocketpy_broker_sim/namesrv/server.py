@@ -7,13 +7,15 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.network import Network, TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.remoting.server import serve
 from rocketpy.services import open_services, outliving
 from rocketpy_broker_sim.config import NamesrvConfig
+from rocketpy_broker_sim.metrics.extra import wants_metrics
+from rocketpy_broker_sim.namesrv.counting import CountingDispatcher
+from rocketpy_broker_sim.namesrv.metrics import open_metrics
 from rocketpy_broker_sim.namesrv.min_broker import MinBrokerNotifier
 from rocketpy_broker_sim.namesrv.name_server import NameServer
 from rocketpy_broker_sim.namesrv.processor import processors
@@ -42,10 +44,12 @@ async def open_name_server(
         limits: bounds on connections and frames.
 
     Raises:
+        ConfigError: metrics are asked for, and the extra `prometheus` is missing.
         TransportError: the port is taken or the address is not one of this machine.
         StoreCorruptError: kvConfig.json is damaged.
     """
     server = NameServer(config or NamesrvConfig(), storage, limits)
+    wants_metrics(server.config.metrics)  # or a missing package would be found only when all else serves
     server.kv_config.load()
     warn_of_full_tables(server.memory)
     async with outliving(_running(server, network or TcpNetwork(), limits)):
@@ -54,13 +58,14 @@ async def open_name_server(
 
 @asynccontextmanager
 async def _running(server: NameServer, network: Network, limits: ServerLimits | None) -> AsyncIterator[None]:
-    dispatcher = RequestDispatcher(processors(server))
+    dispatcher = CountingDispatcher(processors(server))
     settings = server.config.server
     bounds = limits or ServerLimits(
         connection=ConnectionLimits(idle_timeout=settings.server_channel_max_idle_time_seconds)
     )
     async with ConnectionPool(network).open() as pool, open_services() as services:
         server.notifier = MinBrokerNotifier(pool, services)
+        await open_metrics(server, dispatcher, network, services)
         server.remoting = await services.start(
             partial(
                 serve,
@@ -79,4 +84,5 @@ async def _running(server: NameServer, network: Network, limits: ServerLimits | 
         services.start_soon(server.kv_writer.serve)
         services.start_soon(server.expire_service)
         yield
+        server.is_stopping = True
         await server.remoting.stop(settings.shutdown_wait_time_seconds)

@@ -31,9 +31,9 @@ __all__ = [
     "WAITING_REQUESTS",
     "WORK",
     "Account",
+    "ConnectionCharges",
     "MemoryBudget",
     "TableRoom",
-    "Tally",
     "Uncounted",
     "size_of",
     "warn_of_full_tables",
@@ -105,7 +105,7 @@ class _KindOfHolding:
         self._budget.release(connection, size, self._kind)
 
 
-class Tally:
+class ConnectionCharges:
     """What each connection has in a table that outlives its requests, until the connection closes.
 
     Args:

@@ -33,8 +33,11 @@ class _Mark(NamedTuple):
     """From this position of the log on, stored time and the monotonic clock go side by side."""
 
     position: int
+    """Bytes from the start of the log."""
     stored: int
+    """The stored time there, ms since 1970."""
     elapsed: float
+    """The monotonic clock there, ms, with WHOLE_MS added."""
 
 
 class StoredClock:

@@ -79,7 +79,7 @@ class DeletedTopics:
         try:
             found = parse_json(data, max_members=_MAX_MEMBERS)
         except RemoteProtocolError as exc:
-            log.warning("%s cannot be read, deleted topics may come back: %s", self._storage.describe(PATH), exc)
+            log.warning("%s cannot be read, deleted topics may reappear: %s", self._storage.describe(PATH), exc)
             return
         table = found.get(_KEY) if isinstance(found, dict) else None
         if isinstance(table, dict):

@@ -83,11 +83,12 @@ class CommitLogDispatcher:
             self._queues.add_units(queue.max_offset - before)
             self._queues.mark_dirty(queue)
             if len(taken) == 1:
-                codes, properties = taken[0][4], taken[0][7]
+                size, codes, properties = taken[0][3], taken[0][4], taken[0][7]
             else:
+                size = sum([request[3] for request in taken])
                 codes = [code for request in taken for code in request[4]]
                 properties = [each for request in taken for each in request[7]]
-            self._arrivals.append(Arrival(queue.topic, queue.queue_id, queue.max_offset, codes, properties))
+            self._arrivals.append(Arrival(queue.topic, queue.queue_id, queue.max_offset, codes, properties, size))
             if len(taken) == len(group):
                 return
             done = taken[-1].position

@@ -102,4 +102,5 @@ def joined(arrivals: Iterable[Arrival]) -> Arrival:
     return every[-1]._replace(
         tags_codes=[code for each in every for code in each.tags_codes],
         properties=[item for each in every for item in each.properties],
+        size=sum(each.size for each in every),
     )

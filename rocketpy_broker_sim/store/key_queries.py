@@ -76,7 +76,7 @@ class KeyQueries:
             try:
                 record = self._reads.read(position) or b""
             except StoreCorruptError as exc:
-                log.error("a query leaves a message out: %s", exc)
+                log.error("a query skips a message: %s", exc)
                 damage = exc
                 continue
             total += len(record)

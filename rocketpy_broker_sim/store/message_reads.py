@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import StoreError
 from rocketpy.wire.enums import BoundaryType
 from rocketpy_broker_sim.store.disk.failure import store_error, translated
+from rocketpy_broker_sim.store.queue.consume_queue_ext import is_address
 from rocketpy_broker_sim.store.read_check import ReadCheck
 from rocketpy_broker_sim.store.reading import MAX_PULL_BYTES, QueueReader
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.put_result import GetMessageResult, Match
     from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
+    from rocketpy_broker_sim.store.queue.consume_queue_ext import ExtEntry
     from rocketpy_broker_sim.store.queue.table import QueueTable
     from rocketpy_broker_sim.store.running_flags import RunningFlags
 
@@ -177,6 +179,21 @@ class MessageReads:
             raise store_error(exc, "reading a queue", self._storage.describe("")) from exc
         return None if unit is None else unit[0]
 
+    def units(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int, ExtEntry | None]]:
+        """Position, size, and tags code of up to `count` messages from an offset on, and what is kept beyond that.
+
+        They end at the end of a file of the queue. There are none before the first offset or behind the last one.
+        """
+        queue = self._queues.find((topic, queue_id))
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return []
+        with translated(self._storage, "reading a queue"):
+            ext = queue.ext
+            return [
+                (*unit, None if ext is None or not is_address(unit[2]) else ext.get(unit[2]))
+                for unit in queue.units(offset, count)
+            ]
+
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
         """When the message at an offset was stored, ms; -1 when it is not there."""
         queue = self._queues.find((topic, queue_id))
@@ -204,6 +221,10 @@ class MessageReads:
     def topics(self) -> set[str]:
         """Topics that have queues."""
         return self._queues.topics()
+
+    def has_queues(self, topic: str) -> bool:
+        """Whether a topic has queues: one that never had a message has none."""
+        return self._queues.has_topic(topic)
 
     def queue_ids(self, topic: str) -> list[int]:
         """Numbers of the queues of a topic."""

@@ -100,7 +100,16 @@ class MessageRun(NamedTuple):
     """Messages of one sender for the queues of one topic, column by column; with no delay level.
 
     Attributes:
+        topic: The topic of all of them.
+        flag: The number that the producer set.
+        sys_flag: Bits that say how the bodies are packed and what part they have in a transaction.
+        born_host: Address of the producer as stored: 8 bytes (IPv4 and port) or 20 (IPv6 and port).
+        store_host: Address of this broker, in the same form.
+        reconsume_times: How many times they were sent back for another attempt.
+        queue_ids: Number of the queue of each message.
+        bodies: Body of each message, as it is stored.
         properties: What is stored of the properties of each message.
+        born_timestamps: When each message was sent, ms since 1970.
         prepared: Positions of the half messages that they were committed from; None when they come from none.
     """
 
@@ -135,6 +144,8 @@ class ArrivedEntry(NamedTuple):
     """One message that can be read now, as its queue knows it.
 
     Attributes:
+        topic: The topic of the queue.
+        queue_id: Number of the queue.
         offset: Where it stands in its queue.
         tags_code: Hash of its tag.
         properties: As they are stored.
@@ -151,9 +162,12 @@ class Arrival(NamedTuple):
     """New messages of one queue that can be read now: the last of them stands before the end of the queue.
 
     Attributes:
+        topic: The topic of the queue.
+        queue_id: Number of the queue.
         max_offset: The queue's end after them.
         tags_codes: Tag hash of each new message, in order.
         properties: Of each, as they are stored.
+        size: Bytes of their records.
     """
 
     topic: str
@@ -161,6 +175,7 @@ class Arrival(NamedTuple):
     max_offset: int
     tags_codes: Sequence[int]
     properties: Sequence[bytes] = ()
+    size: int = 0
 
     def entries(self) -> Iterator[ArrivedEntry]:
         """The messages one by one."""
@@ -259,7 +274,7 @@ class KeyQueryResult(NamedTuple):
 
 
 def _has_key(message: MessageExt, key: str) -> bool:
-    return key in message.keys or message.properties.get(PropertyName.UNIQUE_KEY) == key
+    return key in message.keys or message.wire_properties.get(PropertyName.UNIQUE_KEY) == key
 
 
 Match = Callable[[int], bool]

@@ -101,7 +101,7 @@ class Recovery:
                 scan = self._replay(begin, Replay.PART if unclean else Replay.NO, dispatch_from)
                 self._check_units(scan.position, dispatch_from if unclean else 0)
             except OffsetGapError as gap:
-                log.warning("consume queues have lost units (%s): building more of them from the log", gap)
+                log.warning("consume queues have lost units (%s): rebuilding more of them from the log", gap)
             else:
                 return scan
         self._drop_units()

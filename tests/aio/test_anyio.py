@@ -74,7 +74,7 @@ def test_a_send_that_is_cancelled_has_ended_and_the_loop_has_not_spun(fakes, sco
                         await producer.send(MESSAGE)
                     assert moved_on.cancelled_caught
             held_up.__exit__(None, None, None)
-            assert producer._inner._under_way == 0
+            assert producer._inner.outside.sends.total == 0
             assert len(counted) < FEW
             assert asyncio.current_task().cancelling() == 0
             assert (await producer.send(MESSAGE)).status is SendStatus.SEND_OK
@@ -160,7 +160,7 @@ def test_without_anyio_the_wait_is_the_same(fakes, monkeypatch):
                 assert not task.done()
                 with pytest.raises(asyncio.CancelledError):
                     await task
-            assert producer._inner._under_way == 0
+            assert producer._inner.outside.sends.total == 0
 
     with fakes(broker) as settings:
         run(main)

@@ -196,7 +196,7 @@ async def test_while_the_peer_does_not_read_it_is_not_usable(scene):
 
 @with_scene
 async def test_a_peer_that_sends_many_requests_is_read_on_in_later_turns_of_the_loop(scene):
-    scene.connection._turn = Slice(Steadily(SLICE_SECONDS))  # a turn has time for two pieces
+    scene.connection._time_slice = Slice(Steadily(SLICE_SECONDS))  # a turn has time for two pieces
     frames = [request_frame(number, b"x" * 1000) for number in range(400)]
     data = b"".join(frames)
     per_piece = -(-32 * 1024 // len(frames[0]))
@@ -217,7 +217,7 @@ async def test_a_peer_that_sends_many_requests_is_read_on_in_later_turns_of_the_
 
 @with_scene
 async def test_one_that_is_closed_meanwhile_is_read_no_more(scene):
-    scene.connection._turn = Slice(Steadily(SLICE_SECONDS))
+    scene.connection._time_slice = Slice(Steadily(SLICE_SECONDS))
     scene.connection.data_received(b"".join(request_frame(number, b"x" * 1000) for number in range(400)))
     taken = len(scene.asked)
     scene.connection.close()
@@ -228,7 +228,7 @@ async def test_one_that_is_closed_meanwhile_is_read_no_more(scene):
 
 @with_scene
 async def test_bytes_that_are_no_frame_end_it_also_in_a_later_turn(scene):
-    scene.connection._turn = Slice(Steadily(SLICE_SECONDS))
+    scene.connection._time_slice = Slice(Steadily(SLICE_SECONDS))
     frames = [request_frame(number, b"x" * 1000) for number in range(200)]
     scene.connection.data_received(b"".join(frames) + b"GET / HTTP/1.1")
     assert scene.connection.error is None

@@ -156,7 +156,7 @@ def test_a_cancelled_send_leaves_nothing_behind(fakes):
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert in_flight(producer) == 0
-            assert producer._inner._under_way == 0
+            assert producer._inner.outside.sends.total == 0
             assert (await producer.send(Message("T", b"after"))).status is SendStatus.SEND_OK
 
     broker = SendBroker(script=[0, "silence"])
@@ -172,12 +172,12 @@ def test_a_cancelled_send_that_has_no_route_yet_leaves_nothing_behind(hole):
             task = asyncio.create_task(producer.send(Message("T", b"x")))
             await asyncio.sleep(0)  # it hands its send over,
             await asyncio.to_thread(portal().call, trio.lowlevel.checkpoint)  # and the portal has taken it
-            assert producer._inner._under_way == 1
+            assert producer._inner.outside.sends.total == 1
             task.cancel()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert producer._inner._under_way == 0
+            assert producer._inner.outside.sends.total == 0
 
     main()
 
@@ -232,7 +232,7 @@ def test_a_second_cancel_changes_nothing(fakes):
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert in_flight(producer) == 0
-            assert producer._inner._under_way == 0
+            assert producer._inner.outside.sends.total == 0
 
     with fakes(SendBroker(script=[0, "silence"])) as settings:
         main(settings)

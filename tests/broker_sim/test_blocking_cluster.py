@@ -49,7 +49,7 @@ def test_LC1_start_stop_and_restart_of_each_server() -> None:
     cluster.close()
     cluster.start()
     try:
-        with pytest.raises(ConfigError, match="runs already"):
+        with pytest.raises(ConfigError, match="is already running"):
             cluster.start()
         assert send(cluster, 16) == {"broker-a", "broker-b"}
         cluster.stop_broker(0)

@@ -21,13 +21,13 @@ OF_A_NAME_SERVER = ("stop_name_server", "start_name_server", "restart_name_serve
 PLACES = [
     (5, "there is no {what} 5: the cluster has 2 {what}s, numbered from 0 to 1"),
     (-1, "there is no {what} -1"),
-    ("broker-a", "a {what} is named by its number, not by 'broker-a'"),
-    (True, "named by its number"),
-    (1.0, "named by its number"),
+    ("broker-a", "give the number of the {what}, a whole number, not 'broker-a'"),
+    (True, "give the number"),
+    (1.0, "give the number"),
 ]
 TIMES = [(0, "at least 1, not 0"), (-1, "at least 1"), ("1", "whole number, not '1'"), (None, "whole"), (1.5, "whole")]
 SECONDS = [
-    (-1, "-1 seconds cannot be"),
+    (-1, "must be 0 or more seconds, not -1"),
     ("1", "seconds or a timedelta, not '1'"),
     (None, "seconds"),
     (float("nan"), "nan"),
@@ -46,9 +46,9 @@ MISUSES = [
     *((name, ("T",), {"timeout": value}, s) for name in ("wait_messages", "wait_dead_letters") for value, s in SECONDS),
     *(("wait_consumed", ("g", "T"), {"timeout": value}, said) for value, said in SECONDS),
     *(("create_topic", ("T",), {"queues": value}, "queues") for value in (0, -1, 2000, "4", None, True)),
-    ("create_topic", ("SCHEDULE_TOPIC_XXXX",), {}, "the system's own"),
-    *(("send", (value,), {}, "must be a Message") for value in (None, "text", b"bytes", 5)),
-    ("send", (Message("SCHEDULE_TOPIC_XXXX", b"x"),), {}, "the system's own"),
+    ("create_topic", ("SCHEDULE_TOPIC_XXXX",), {}, "a system topic"),
+    *(("send", (value,), {}, "takes a Message") for value in (None, "text", b"bytes", 5)),
+    ("send", (Message("SCHEDULE_TOPIC_XXXX", b"x"),), {}, "a system topic"),
     *((name, (value,), {}, said) for name in ("refuse_sends", "lose_answers") for value, said in TIMES),
     *(("delay_sends", (1, value), {}, said) for value, said in TIMES),
     *(("delay_sends", (value,), {}, said) for value, said in SECONDS),
@@ -107,7 +107,7 @@ def test_a_cluster_that_does_not_run_says_so(kind):
         for state in ("never started", "closed"):
             for name, arguments in USES:
                 text = await told(cluster, name, arguments)
-                if "the cluster does not run: use it inside `with`" not in text:
+                if "the cluster is not running: use it inside `with`" not in text:
                     wrong.append((state, name, text))
             if state == "never started":
                 async with entered(cluster):
@@ -121,19 +121,19 @@ def test_a_cluster_that_does_not_run_says_so(kind):
 def test_what_was_done_already_is_told_so(kind):
     async def main():
         async with entered(CLUSTERS[kind]()) as cluster:
-            assert "broker 0 (broker-a) runs already" in await told(cluster, "start_broker", (0,))
-            assert "name server 0 runs already" in await told(cluster, "start_name_server", (0,))
+            assert "broker 0 (broker-a) is already running" in await told(cluster, "start_broker", (0,))
+            assert "name server 0 is already running" in await told(cluster, "start_name_server", (0,))
             await call(cluster.kill_broker(0))
             for name in ("kill_broker", "stop_broker", "restart_broker", "cut_connections"):
-                assert "broker 0 (broker-a) does not run" in await told(cluster, name, (0,))
+                assert "broker 0 (broker-a) is not running" in await told(cluster, name, (0,))
             await call(cluster.start_broker(0))
             await call(cluster.stop_name_server(0))
-            assert "name server 0 does not run" in await told(cluster, "stop_name_server", (0,))
-            assert "name server 0 does not run" in await told(cluster, "restart_name_server", (0,))
+            assert "name server 0 is not running" in await told(cluster, "stop_name_server", (0,))
+            assert "name server 0 is not running" in await told(cluster, "restart_name_server", (0,))
             await call(cluster.start_name_server(0))
             await call(cluster.send(MESSAGE))
             start = cluster.start if kind == "blocking" else cluster.__aenter__
-            with pytest.raises(ConfigError, match="the cluster runs already"):
+            with pytest.raises(ConfigError, match="the cluster is already running"):
                 await call(start())
             assert len(await call(cluster.messages("T"))) == 1
 
@@ -156,7 +156,7 @@ async def test_a_start_during_a_start_harms_nobody(autojump_clock):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
         nursery.start_soon(run)
-    assert outcomes[0] == "the cluster runs already"
+    assert outcomes[0] == "the cluster is already running"
     assert len(outcomes[1]) == 32
 
 
@@ -177,12 +177,12 @@ def test_a_cluster_in_a_loop_of_another_kind_names_the_right_one():
     async def enter(cluster):
         await cluster.__aenter__()
 
-    with pytest.raises(ConfigError, match="take AsyncioLocalCluster in asyncio"):
+    with pytest.raises(ConfigError, match="use AsyncioLocalCluster in asyncio"):
         asyncio.run(enter(LocalCluster()))
     cluster = AsyncioLocalCluster()
-    with pytest.raises(ConfigError, match="take LocalCluster in trio"):
+    with pytest.raises(ConfigError, match="use LocalCluster in trio"):
         trio.run(enter, cluster)
-    with cluster.blocking, pytest.raises(ConfigError, match="take LocalCluster in trio"):
+    with cluster.blocking, pytest.raises(ConfigError, match="use LocalCluster in trio"):
         trio.run(cluster.send, MESSAGE)
 
 
@@ -197,7 +197,7 @@ def test_threat_L12_the_child_of_a_fork_has_no_part_in_the_cluster(tmp_path):
                 try:
                     getattr(cluster, name)(*arguments)
                 except Exception as error:  # noqa: BLE001 - the parent looks at it
-                    said.add(f"{type(error).__name__}: {error}".partition(" is its child")[0])
+                    said.add(f"{type(error).__name__}: {error}".partition(" is its forked child")[0])
             cluster.close()
             with pytest.raises(Exception, match="child"):
                 cluster.start()

@@ -146,14 +146,14 @@ def test_a_project_says_what_all_clusters_are_like(project: pytest.Pytester) -> 
 
 MISTAKES = {
     "brokrs=2": "no setting 'brokrs'",
-    "2": "say everything by name",
-    "network='memory'": "speaks TCP",
+    "2": "use keyword arguments",
+    "network='memory'": "always uses TCP",
     "brokers=0": "brokers must be at least 1, not 0",
-    "topics=5": "topics=5: name them in a list",
+    "topics=5": "topics=5: pass a list",
     "topics=['Orders', 5]": "5 is not a name",
     "topics={'Orders': 0}": "the number of queues of Orders must be 1 to 1024",
     "topics='two words'": "characters besides",
-    "virtual_time='no'": "virtual_time='no': it is True or False",
+    "virtual_time='no'": "virtual_time must be True or False, not 'no'",
 }
 
 
@@ -186,7 +186,7 @@ def test_settings_of_a_project_that_are_no_dictionary_are_named(project: pytest.
         """
     )
     result = run(project, "def test_one(rocketmq): pass", errors=1)
-    assert "rocketmq_settings has to return a dictionary of settings, not ['brokers']" in said(result)
+    assert "rocketmq_settings must return a dictionary of settings, not ['brokers']" in said(result)
 
 
 def test_a_failing_test_says_what_is_missing(project: pytest.Pytester) -> None:
@@ -276,7 +276,7 @@ def test_real_time_for_trio_tests_that_ask_for_it(project: pytest.Pytester) -> N
     run(project, test, "-o", "trio_mode=true", passed=4)
 
 
-NOT_FOR_TRIO = "rocketmq_trio runs in the loop of a trio test, and test_one is none"
+NOT_FOR_TRIO = "rocketmq_trio runs in the loop of a trio test, and test_one is not one"
 
 
 @pytest.mark.parametrize("options", [(), ("-p", "no:trio")])

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from rocketpy.client import send_drivers
 from rocketpy.client.instance import MQClientInstance
+from rocketpy.client.sends import send_drivers
 from rocketpy.errors import ClientClosedError, ConnectionLostError, RequestTimeoutError, RocketMQError
 from rocketpy.message import Message
 from rocketpy.producer import Producer

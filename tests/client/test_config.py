@@ -15,7 +15,7 @@ import rocketpy.config
 from rocketpy.config import ClientConfig, LatencyTable, ProducerConfig, PushConsumerConfig
 from rocketpy.config.observed import ObservedConfig
 from rocketpy.config.tracing import TracedConfig
-from rocketpy.consumer.strategies import AllocateAveragely
+from rocketpy.consumer.rebalancing.strategies import AllocateAveragely
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
 from rocketpy.wire.codes import ResponseCode, SerializeType

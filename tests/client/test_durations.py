@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 from rocketpy import Suspend
+from rocketpy.client.arguments import checked_seconds
 from rocketpy.config.java import CONFIGS
-from rocketpy.consumer.arguments import checked_seconds
 from rocketpy.durations import duration, duration_or_none
 from rocketpy.errors import ConfigError
 from rocketpy.producer.timeouts import checked_timeout

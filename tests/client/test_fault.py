@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 from rocketpy.client.fault import MQFaultStrategy
-from rocketpy.client.selection import select_queue
+from rocketpy.client.sends.selection import select_queue
 from rocketpy.config import LatencyTable
 from rocketpy.message import MessageQueue
 

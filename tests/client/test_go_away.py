@@ -70,7 +70,7 @@ async def test_R7_a_call_moves_to_a_fresh_connection_once(autojump_clock):
 
 async def test_R7_a_second_goodbye_ends_the_call_and_the_next_dial_waits(autojump_clock):
     async with world(goodbyes=9) as (server, pool):
-        with pytest.raises(ConnectionLostError, match="twice to go away"):
+        with pytest.raises(ConnectionLostError, match="answered GO_AWAY twice"):
             await call(pool, server.address, RemotingCommand(ASK), timeout=3)
         assert len(server.seen) == 2
         assert pool.statistics().addresses_failing == 1

@@ -395,7 +395,7 @@ async def test_a_broker_that_left_every_route_is_hung_up_on(autojump_clock: trio
 # --- what brokers ask ------------------------------------------------------------------------------------
 
 
-async def test_members_that_changed_mean_a_rebalance_of_that_group(autojump_clock: trio.testing.MockClock) -> None:
+async def test_PC7_members_that_changed_mean_a_rebalance_of_that_group(autojump_clock: trio.testing.MockClock) -> None:
     async with open_world() as world, world.client() as client:
         ours, other = FakeConsumer("c1", "A"), FakeConsumer("c2", "A")
         await client.routes.ensure("A")

@@ -132,7 +132,7 @@ def test_what_is_here_is_read_by_somebody() -> None:
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("send_timout", "send_timout: do you mean send_timeout?"),
+        ("send_timout", "send_timout: did you mean send_timeout?"),
         ("sendMsgTimeout", "it is called send_timeout here"),
         ("send_msg_timeout", "it is called send_timeout here"),
         ("use_tls", "there is no TLS"),

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from rocketpy.client.key_order import KeyOrder
+from rocketpy.client.sends.key_order import KeyOrder
 
 KEY = ("T", "k")
 

@@ -13,7 +13,7 @@ import trio.testing
 
 from rocketpy.client.api import name_server as api
 from rocketpy.client.name_server import NameServers
-from rocketpy.client.routing import RouteTable
+from rocketpy.client.routes.routing import RouteTable
 from rocketpy.errors import BrokerError, ConfigError, ConnectError, NameServerUnreachableError, TopicNotExistError
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool

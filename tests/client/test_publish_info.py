@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpy.client.publish_info import NoQueue, TopicRoute, default_route, map_address, topic_route
+from rocketpy.client.routes.publish_info import NoQueue, TopicRoute, default_route, map_address, topic_route
 from rocketpy.errors import ConfigError, RemoteProtocolError
 from rocketpy.message import MessageQueue
 from rocketpy.wire.bodies.route import BrokerData, QueueData, TopicRouteData

@@ -81,7 +81,7 @@ async def test_every_pull_asks_and_says_the_same_as_a_whole_one(kind: SerializeT
             assert (result.next_begin_offset, result.min_offset, result.max_offset) == (6, 1, 9)
             (message,) = result.messages
             assert (message.queue_offset, message.broker_name) == (5, "broker-a")
-            assert (message.properties["MIN_OFFSET"], message.properties["MAX_OFFSET"]) == ("1", "9")
+            assert (message.system_properties["MIN_OFFSET"], message.system_properties["MAX_OFFSET"]) == ("1", "9")
 
 
 @pytest.mark.parametrize("kind", ["SQL92", "TAG", None])

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from rocketpy.client.name_server import NameServers
-from rocketpy.client.routing import BrokerAddress, RouteTable
+from rocketpy.client.routes.routing import BrokerAddress, RouteTable
 from rocketpy.errors import (
     BrokerError,
     BrokerUnreachableError,

@@ -27,7 +27,14 @@ from rocketpy.config.tracing import TracedConfig
 from rocketpy_broker_sim import AsyncioLocalCluster, BlockingLocalCluster, LocalCluster
 from rocketpy_broker_sim.cluster.settings import OWN
 from rocketpy_broker_sim.cluster.typed import ClusterSettings
-from rocketpy_broker_sim.config import BrokerConfig, MessageStoreConfig, NamesrvConfig, NettyServerConfig, fields_by_key
+from rocketpy_broker_sim.config import (
+    BrokerConfig,
+    MessageStoreConfig,
+    MetricsConfig,
+    NamesrvConfig,
+    NettyServerConfig,
+    fields_by_key,
+)
 
 SURFACES = (rocketpy, rocketpy.sync, rocketpy.aio)
 CONFIGS: dict[type[Any], Any] = {
@@ -78,7 +85,7 @@ def test_every_constructor_has_them(module: Any, name: str) -> None:
 def test_a_cluster_has_those_of_its_servers(kind: Callable[..., Any]) -> None:
     assert _keywords(kind) == "Unpack[ClusterSettings]"
     plain: dict[str, Any] = {}
-    for each in (BrokerConfig, MessageStoreConfig, NettyServerConfig, NamesrvConfig):
+    for each in (BrokerConfig, MessageStoreConfig, MetricsConfig, NettyServerConfig, NamesrvConfig):
         hints = get_type_hints(each)
         plain |= {name: hints[name] for name, _ in fields_by_key(each).values() if name not in OWN}
     by_name = {name: kind | str for name, kind in plain.items() if isinstance(kind, enum.EnumMeta)}

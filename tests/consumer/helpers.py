@@ -60,3 +60,8 @@ class Unspeakable(Exception):
         raise RuntimeError("no text")
 
     __repr__ = __str__
+
+
+def role_of(consumer: Any) -> Any:
+    """The role of an open consumer, which its client knows."""
+    return consumer.client.roles.consumers[consumer.config.group]

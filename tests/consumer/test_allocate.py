@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketpy.consumer.allocate import allocate, java_sorted, strategy
-from rocketpy.consumer.rebalance_plan import plan_rebalance
-from rocketpy.consumer.strategies import (
+from rocketpy.config.strategy_names import STRATEGY_NAMES
+from rocketpy.consumer.rebalancing.allocate import allocate, java_sorted, strategy
+from rocketpy.consumer.rebalancing.rebalance_plan import plan_rebalance
+from rocketpy.consumer.rebalancing.strategies import (
     AllocateAveragely,
     AllocateByCircle,
     AllocateByConfig,
@@ -193,9 +194,7 @@ def test_ids_sort_as_java_sorts_them() -> None:
 
 
 def test_strategies_have_names() -> None:
-    assert strategy("averagely") == AVERAGELY
-    assert strategy("by_circle") == BY_CIRCLE
-    assert strategy("consistent_hash") == HASH
+    assert [strategy(name) for name in STRATEGY_NAMES] == [AVERAGELY, BY_CIRCLE, HASH]
     assert strategy(nearby) is nearby  # type: ignore[arg-type, comparison-overlap]  whatever can be called
     with pytest.raises(ConfigError, match="no allocation strategy 'nearby'"):
         strategy("nearby")

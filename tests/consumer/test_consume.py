@@ -11,6 +11,7 @@ from rocketpy.results import ConsumeFromWhere, ConsumeResult, RetryLater
 from rocketpy.wire.codes import ResponseCode
 from tests.client.fakes import route_to
 from tests.consumer.brokers import queue, world
+from tests.consumer.helpers import role_of
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 RETRY = "%RETRY%billing"
@@ -428,7 +429,7 @@ async def test_a_broker_that_counts_us_no_more_hears_of_us_at_once_and_takes_no_
         async with consumer:
             await trio.sleep(1)
             w.broker.heartbeats.clear()
-            consumer.rebalance_now()
+            role_of(consumer).rebalance_now()
             await trio.sleep(0.5)
             assert [beat.client_id for beat in w.broker.heartbeats] == [consumer.client.client_id]
             assert consumer.assignment == (queue(0),)
@@ -449,7 +450,7 @@ async def test_what_a_listener_says_of_a_queue_that_was_lost_counts_no_more(auto
         async with consumer:
             await trio.sleep(1)
             w.broker.members = [consumer.client.client_id, "~ somebody who comes later in the order"]
-            consumer.rebalance_now()
+            role_of(consumer).rebalance_now()
             await trio.sleep(1)
             assert consumer.assignment == (queue(0),)
             hold.set()

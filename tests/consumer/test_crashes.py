@@ -125,7 +125,7 @@ async def test_everybody_who_waits_hears_of_a_crash(
         assert "a bug" in str(crash)
         assert consumer.status().state == "closed"
         assert len(errors(caplog)) == 1
-        assert "ends: a background service met a bug: ZeroDivisionError('a bug')" in errors(caplog)[0]
+        assert "ends because of a bug in a background service: ZeroDivisionError('a bug')" in errors(caplog)[0]
         with pytest.raises(ServiceCrashedError):
             await consumer.wait_assigned()
         with pytest.raises(ServiceCrashedError):

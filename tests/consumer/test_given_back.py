@@ -43,9 +43,9 @@ async def test_acknowledging_does_not_pass_over_what_was_given_back(autojump_clo
             consumer.subscribe("Orders")
             consumer.ack((await consumer.poll(1, timeout=60))[0])
             await trio.sleep(1)
-            cancelled = await consumer.lend(9, 1)
+            cancelled = await consumer.outside.polling.lend(9, 1)
             other = await consumer.poll(10, timeout=1)
-            consumer.give_back(cancelled)
+            consumer.outside.polling.give_back(cancelled)
             await consumer.commit()
             assert w.broker.offsets["Orders", 0] == 1
             again = await consumer.poll(9, timeout=1)
@@ -69,10 +69,10 @@ async def test_a_commit_beside_a_poll_that_is_cancelled_is_taken_back(autojump_c
             consumer.subscribe("Orders")
             await consumer.wait_assigned(60)
             await trio.sleep(1)
-            cancelled = await consumer.lend(10, 1)
+            cancelled = await consumer.outside.polling.lend(10, 1)
             await consumer.commit()
             assert w.broker.offsets["Orders", 0] == 10
-            consumer.give_back(cancelled)
+            consumer.outside.polling.give_back(cancelled)
         assert w.broker.offsets["Orders", 0] == 0
 
 
@@ -83,9 +83,9 @@ async def test_a_commit_of_offsets_that_the_user_has_chosen_stays(autojump_clock
             consumer.subscribe("Orders")
             [queue] = await consumer.wait_assigned(60)
             await trio.sleep(1)
-            cancelled = await consumer.lend(10, 1)
+            cancelled = await consumer.outside.polling.lend(10, 1)
             await consumer.commit({queue: 15})
-            consumer.give_back(cancelled)
+            consumer.outside.polling.give_back(cancelled)
         assert w.broker.offsets["Orders", 0] == 15
 
 
@@ -96,8 +96,8 @@ async def test_another_poll_does_not_say_that_it_is_dealt_with(autojump_clock: M
             consumer.subscribe("Orders")
             await consumer.wait_assigned(60)
             await trio.sleep(1)
-            cancelled = await consumer.lend(10, 1)
+            cancelled = await consumer.outside.polling.lend(10, 1)
             assert len(await consumer.poll(5, timeout=1)) == 5
             await trio.sleep(6)
-            consumer.give_back(cancelled)
+            consumer.outside.polling.give_back(cancelled)
         assert w.broker.offsets["Orders", 0] == 0

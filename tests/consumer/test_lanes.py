@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketpy.consumer.lanes import Lane, Lanes
+from rocketpy.consumer.calling.lanes import Lane, Lanes
 
 
 def calls(count: int) -> Any:
@@ -98,7 +98,7 @@ def test_counts_and_hints_hold_whatever_happens(limit: int, steps: list[tuple[st
         elif (lane := lanes.enter()) is not None:
             entered.append(lane)
             lane.calls.popleft()
-        every = list(lanes._turns)
+        every = list(lanes._rotation)
         assert len(entered) <= limit
         assert lanes._idle_lanes == sum(not lane.workers for lane in every)
         assert {lane.key: lane.workers for lane in every if lane.workers} == {

@@ -271,9 +271,9 @@ async def test_messages_that_reached_nobody_are_handed_out_next(autojump_clock: 
         w.broker.store(30)
         async with subscribed(w, auto_commit=False) as consumer:
             await trio.sleep(1)
-            lent = await consumer.lend(10, 1)
+            lent = await consumer.outside.polling.lend(10, 1)
             seen = lent[0].messages[:4]
-            consumer.give_back([part._replace(messages=part.messages[4:]) for part in lent])
+            consumer.outside.polling.give_back([part._replace(messages=part.messages[4:]) for part in lent])
             await consumer.commit()
             assert w.broker.offsets["Orders", 0] == len(seen) == consumer.position(queue())
             consumer.ack(seen[0])

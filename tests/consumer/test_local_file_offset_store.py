@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rocketpy.config import PushConsumerConfig
-from rocketpy.consumer import small_files
-from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore, offset_file
-from rocketpy.consumer.offset_storage import OffsetStorage
-from rocketpy.consumer.small_files import SmallFiles
+from rocketpy.consumer.offsets import small_files
+from rocketpy.consumer.offsets.local_file_offset_store import LocalFileOffsetStore, offset_file
+from rocketpy.consumer.offsets.offset_storage import OffsetStorage
+from rocketpy.consumer.offsets.small_files import SmallFiles
 from rocketpy.errors import ConfigError, OffsetStoreError
 from rocketpy.message import MessageQueue
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.consumer.strategies import AllocateByConfig
+from rocketpy.consumer.rebalancing.strategies import AllocateByConfig
 from rocketpy.remoting.connection import Connection as Link
 from rocketpy.results import MessageModel
 from rocketpy.wire.bodies import subscription
@@ -70,7 +70,7 @@ class Group:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    loggers = "rocketpy.consumer.membership", "rocketpy.consumer.successor"
+    loggers = "rocketpy.consumer.rebalancing.membership", "rocketpy.consumer.rebalancing.successor"
     return [each.message for each in caplog.records if each.name in loggers]
 
 

@@ -15,6 +15,7 @@ from rocketpy.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketpy.wire.codes import ResponseCode
 from tests.client.fakes import route_to
 from tests.consumer.brokers import PullBroker, World, queue, world
+from tests.consumer.helpers import role_of
 from tests.system.consuming import Recorder, wait_until
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -43,7 +44,7 @@ async def test_a_commit_in_on_revoked_is_with_the_broker_before_the_queue_goes(a
         async with consumer:
             await got.wait_count(12)
             w.broker.members = [consumer.client.client_id, "another", "0"]
-            consumer.rebalance_now()
+            role_of(consumer).rebalance_now()
             await wait_until(lambda: seen)
             assert seen[0]["Orders", 0] == 5
             assert seen[0]["Orders", 1] == 7

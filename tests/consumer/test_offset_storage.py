@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.consumer.offset_storage import KeptOffsetStore
+from rocketpy.consumer.offsets.offset_storage import KeptOffsetStore
 from rocketpy.consumer.user_calls import UserCalls
 from rocketpy.errors import OffsetStoreError
 from rocketpy.message import MessageQueue

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from rocketpy.config import PushConsumerConfig
 from rocketpy.consumer.process_queue import FlowLimits
-from rocketpy.consumer.pull_policy import PushPolicy
+from rocketpy.consumer.pulling.pull_policy import PushPolicy
 from rocketpy.errors import BrokerError, MessageDecodeError
 from rocketpy.message import Message, MessageExt
 from rocketpy.remoting.connection import Connection
@@ -112,9 +112,9 @@ async def test_messages_say_between_which_offsets_their_queue_lies(autojump_cloc
             w.broker.offsets.clear()
             async with consumer:
                 await trio.sleep(0.1)
-        assert [each.properties["MIN_OFFSET"] for each in got] == ["0"] * 4
-        assert [each.properties["MAX_OFFSET"] for each in got] == ["70"] * 4
-        assert {each.properties["TAGS"] for each in got} == {"a"}
+        assert [each.system_properties["MIN_OFFSET"] for each in got] == ["0"] * 4
+        assert [each.system_properties["MAX_OFFSET"] for each in got] == ["70"] * 4
+        assert {each.system_properties["TAGS"] for each in got} == {"a"}
 
 
 # --- flow control ------------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ async def test_errors_are_waited_out(autojump_clock: MockClock) -> None:
             times = w.broker.times()
             gaps = [round(b - a, 3) for a, b in pairwise(times)]
             assert gaps == [3, 0.02, 3, 0]
-            # Whoever does not know what we subscribe is told.
+            # A broker that does not know our subscription gets a heartbeat.
             assert len(w.broker.heartbeats) > beats
             assert offsets_of(got) == [0, 1, 2]
             assert consumer.status().queues[queue()].error is None
@@ -391,7 +391,7 @@ async def test_threat_M1_M3_the_offset_never_moves_past_a_damaged_message(
             status = consumer.status().queues[queue()]
             assert isinstance(status.error, MessageDecodeError)
             assert (status.commit_offset, w.broker.offsets["Orders", 0]) == (2, 2)
-            assert [each.levelname for each in caplog.records if "stands still" in each.message] == ["ERROR"]
+            assert [each.levelname for each in caplog.records if "is stuck" in each.message] == ["ERROR"]
             w.broker.logs["Orders", 0].records[2] = record(2)
             await trio.sleep(5)
             assert offsets_of(got) == [0, 1, 2, 3, 4]

@@ -11,8 +11,8 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.client.instance import MQClientInstance
-from rocketpy.consumer.offset_store import RemoteBrokerOffsetStore
-from rocketpy.consumer.start_position import timestamp_ms
+from rocketpy.consumer.offsets.offset_store import RemoteBrokerOffsetStore
+from rocketpy.consumer.offsets.start_position import timestamp_ms
 from rocketpy.errors import BrokerError, BrokerUnreachableError, ConfigError
 from rocketpy.remoting.connection import Connection
 from rocketpy.results import ConsumeFromWhere

@@ -11,8 +11,8 @@ import pytest
 import trio
 import trio.lowlevel
 
-from rocketpy.consumer import thread_runner
-from rocketpy.consumer.crew import Crew
+from rocketpy.consumer.calling import thread_runner
+from rocketpy.consumer.calling.crew import Crew
 from rocketpy.consumer.process_queue import FlowLimits
 from rocketpy.message import MessageExt
 from tests.consumer.helpers import QUEUE

@@ -7,9 +7,9 @@ import trio
 import trio.lowlevel
 from trio.testing import MockClock
 
+from rocketpy.consumer.calling.unheard import PATIENCE, Unheard, UnheardMessage
 from rocketpy.consumer.process_queue import ProcessQueue
 from rocketpy.consumer.subscription import Subscriptions
-from rocketpy.consumer.unheard import PATIENCE, Unheard, Waiting
 from rocketpy.message import MessageExt
 from rocketpy.results import ConsumeFromWhere
 from rocketpy.wire.codes import ResponseCode
@@ -100,7 +100,7 @@ async def test_RT1_many_that_wait_do_not_hold_up_retries_that_have_a_listener(au
 
 
 async def test_what_is_not_ours_any_more_takes_no_room_from_what_waits(autojump_clock: MockClock) -> None:
-    put_off: list[Waiting] = []
+    put_off: list[UnheardMessage] = []
     unheard = Unheard(Subscriptions("billing", lambda: None), 2, lambda *_: None, put_off.extend)
     lost, kept = ProcessQueue(queue(0, topic=RETRY), 0), ProcessQueue(queue(1, topic=RETRY), 0)
     for process_queue in (lost, kept):

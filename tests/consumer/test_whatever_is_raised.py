@@ -9,12 +9,13 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.consumer.allocate import allocate
-from rocketpy.consumer.strategies import AllocateRequest
+from rocketpy.consumer.rebalancing.allocate import allocate
+from rocketpy.consumer.rebalancing.strategies import AllocateRequest
 from rocketpy.errors import ConfigError, ServiceCrashedError
 from rocketpy.message import MessageExt, MessageQueue
 from rocketpy.results import ConsumeFromWhere
 from tests.consumer.brokers import queue, world
+from tests.consumer.helpers import role_of
 from tests.system.consuming import Recorder, wait_until
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -55,7 +56,7 @@ async def test_threat_L7_hooks_of_queues(
         async with consumer:
             await got.wait_count(3)
             w.broker.members = [consumer.client.client_id, "zzz"]
-            consumer.rebalance_now()
+            role_of(consumer).rebalance_now()
             await wait_until(lambda: len(called) == 2)
             assert consumer.status().state == "open"
     assert called == [(queue(0), queue(1)), (queue(1),), (queue(0),)]

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from rocketpy.config import PushConsumerConfig
-from rocketpy.consumer.consume_concurrently import ConsumeMessageConcurrentlyService
+from rocketpy.consumer.calling.consume_concurrently import ConsumeMessageConcurrentlyService
 from rocketpy.consumer.process_queue import ProcessQueue
 from rocketpy.consumer.subscription import Subscriptions
 from rocketpy.message import MessageExt, MessageQueue

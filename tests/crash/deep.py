@@ -122,7 +122,7 @@ def _strike(disk: SimDisk, position: int) -> None:
 
 
 def _write_again(case: Case, left: SimDisk, moment: Moment, sizes: list[int]) -> tuple[SimDisk, Moment]:
-    """Recover, send messages of the same sizes, and lose the power amid that."""
+    """Recover, send messages of the same sizes, and lose the power meanwhile."""
     rng, sends = case.rng, moment.sends()
     twin = left.left_all()
     left.record()
@@ -250,7 +250,7 @@ def _acknowledged_after(driver: Driver, fault: Fault, opened: int) -> list[Viola
 
 
 def _restart_and_go_on(driver: Driver) -> None:
-    """The process starts anew on the same system: what a failed sync gave up still looks written to it."""
+    """The process restarts on the same system: what a failed sync gave up still looks written to it."""
     with wall_clock(lambda: LATER):
         driver.reopen(kill=True)
         for _ in range(3):

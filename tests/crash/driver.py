@@ -19,7 +19,7 @@ from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
 from rocketpy_broker_sim.broker.broker import Broker
-from rocketpy_broker_sim.broker.delay import to_delay_topic
+from rocketpy_broker_sim.broker.delays.delay import to_delay_topic
 from rocketpy_broker_sim.config import BrokerConfig, FlushDiskType, MessageStoreConfig
 from rocketpy_broker_sim.store.disk.failure import UnknownOutcomeError
 from rocketpy_broker_sim.store.disk.mapped_file import MappedFile

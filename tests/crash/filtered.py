@@ -15,7 +15,7 @@ from rocketpy.seams import wall_clock
 from rocketpy.wire.bodies.subscription import build
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_messages
-from rocketpy_broker_sim.broker.filtering import filter_by
+from rocketpy_broker_sim.broker.filters.filtering import filter_by
 from rocketpy_broker_sim.filter.expression import Compiler
 from rocketpy_broker_sim.store.filtering import MessageFilter
 from rocketpy_broker_sim.store.queue.consume_queue import ConsumeQueue
@@ -97,7 +97,7 @@ def read(driver: Driver, topic: str, queue_id: int, wanted: MessageFilter | None
     offset = store.reads.min_offset(topic, queue_id)
     while offset < store.reads.max_offset(topic, queue_id):
         result = store.reads.get(topic, queue_id, offset, 32, wanted=wanted)
-        found.update({each.body: each.properties["TAGS"] for each in decode_messages(result.records)})
+        found.update({each.body: each.wire_properties["TAGS"] for each in decode_messages(result.records)})
         assert result.next_begin_offset > offset
         offset = result.next_begin_offset
     return found
@@ -149,7 +149,7 @@ def _units(queue: ConsumeQueue) -> Iterator[tuple[int, int, int]]:
 def _of_record(driver: Driver, position: int, size: int) -> tuple[int, int]:
     """Tags code and store time of a message, as the log has them."""
     (message,) = decode_messages(driver.store._log.read_ranges([(position, position + size)]))
-    return tags_code(message.properties["TAGS"]), driver.store._log.store_timestamp(position, size)
+    return tags_code(message.wire_properties["TAGS"]), driver.store._log.store_timestamp(position, size)
 
 
 def problems_after(recording: Recording, disk: SimDisk, *, flushes_hold: bool = True) -> list[str]:

@@ -214,7 +214,7 @@ def _read(store: Any, topic: str, queue_id: int, low: int, high: int) -> list[Se
 
 
 def _seen(message: MessageExt, topic: str, queue_id: int) -> Seen:
-    properties = {name: value for name, value in message.properties.items() if name not in _BROKERS_OWN}
+    properties = {name: value for name, value in message.wire_properties.items() if name not in _BROKERS_OWN}
     id_ = message.body.partition(b":")[0].decode("ascii", "replace")
     if PropertyName.REAL_TOPIC in properties and topic != SCHEDULE_TOPIC:
         id_ = f"copy of {id_}"

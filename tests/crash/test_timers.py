@@ -17,7 +17,7 @@ def test_DL4_the_workload_has_all_kinds_of_timer_messages(mode: str) -> None:
     driver = recording.driver
     delivered = driver.delivered()
     assert len(delivered) > 40
-    assert sum("TIMER_ROLL_TIMES" in message.properties for message in delivered) > 5
+    assert sum("TIMER_ROLL_TIMES" in message.wire_properties for message in delivered) > 5
     assert sum(each.recalls is not None for each in driver.timed) > 5
     assert len(driver.checkpoints) > 20
     assert driver.opened > 5

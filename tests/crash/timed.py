@@ -20,7 +20,7 @@ from rocketpy.message import PropertyName
 from rocketpy.seams import wall_clock, wall_ms
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy_broker_sim.broker.broker import Broker
-from rocketpy_broker_sim.broker.put_pipeline import Put
+from rocketpy_broker_sim.broker.putting.put_pipeline import Put
 from rocketpy_broker_sim.broker.timer.clock import TimerClock
 from rocketpy_broker_sim.broker.timer.parts import TimerParts
 from rocketpy_broker_sim.broker.timer.service import TimerService
@@ -275,7 +275,7 @@ def _judged(before: TimedDriver, delivered: list[Any], at: int, began: int, *, k
     early, late = Counter[str](), Counter[str]()
     rolled = set()
     for message in delivered:
-        properties, key = message.properties, message.properties[PropertyName.UNIQUE_KEY]
+        properties, key = message.wire_properties, message.wire_properties[PropertyName.UNIQUE_KEY]
         taken_at = int(properties[PropertyName.TIMER_DEQUEUE_MS])
         (late if taken_at >= began else early)[key] += 1
         if PropertyName.TIMER_ROLL_TIMES in properties:

@@ -25,7 +25,7 @@ from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import TRANSACTION_DISCARD_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.broker.processors.end_transaction import end_transaction
-from rocketpy_broker_sim.broker.put_pipeline import Put, Sent, StageOrder
+from rocketpy_broker_sim.broker.putting.put_pipeline import Put, Sent, StageOrder
 from rocketpy_broker_sim.broker.transactions.checking import Asked, CheckService
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.serving.slices import in_slices

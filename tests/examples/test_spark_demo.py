@@ -39,7 +39,13 @@ def test_the_example_is_short() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
-    [(["no-such-file.csv"], "no-such-file.csv is not a file"), (["--namesrv", "127.0.0.1:1"], "no name server")],
+    [
+        (["no-such-file.csv"], "no-such-file.csv is not a file"),
+        (["README.md", "--namesrv", "127.0.0.1:1"], "no name server"),
+        (["--value", "price"], "--group and --value are for a CSV file: name it first"),
+        (["README.md", "--out", "there"], "--out is for the flights"),
+        (["--rows", "0"], "must be a whole number from 1 on, not '0'"),
+    ],
 )
 def test_what_cannot_work_is_one_line(arguments: list[str], reason: str, java: None) -> None:
     ran = run("examples.spark_demo", *arguments)
@@ -53,7 +59,7 @@ def test_the_command_says_so_before_it_installs_anything(tmp_path: Path, task: s
     command = [sys.executable, ROOT / "dev", task]
     ran = subprocess.run(command, env={"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("dev: Spark needs Java 17 or newer, and there is no java on PATH.")
+    assert ran.stderr.startswith("dev: Spark needs Java 17 or newer, but there is no java on PATH.")
 
 
 def test_a_column_that_is_not_there() -> None:
@@ -167,9 +173,10 @@ def test_progress_without_a_terminal_is_lines(
         looked.set()
         return 1
 
-    with shown(2000, lambda: 2000, received):
+    with shown(2000, {"sent": lambda: 2000, "received": received}):
         assert looked.wait(10)
-    assert capsys.readouterr().out.splitlines()[0].split() == ["2,000", "sent", "1", "received"]
+    (line,) = capsys.readouterr().out.splitlines()  # one for what does not change
+    assert line.split() == ["2,000", "sent", "1", "received"]
 
 
 def test_the_embedded_server_is_a_process_of_its_own_and_ends_with_the_block() -> None:

@@ -92,10 +92,9 @@ def unknown(code: str) -> str:
 
 
 def floods(report: Report) -> int:
-    """Run the tests of floods, crowds and large tables, which note in the report what they find."""
-    files = [
-        str(Path(__file__).parent / f"{name}.py") for name in ("test_crowds", "test_tables", "test_bounds_of_tables")
-    ]
+    """Run the tests of floods, crowds, large tables and metrics, which note in the report what they find."""
+    names = ("test_crowds", "test_tables", "test_bounds_of_tables", "test_metrics_port")
+    files = [str(Path(__file__).parent / f"{name}.py") for name in names]
     # Modules of the tests are there already, without pytest's own texts of assertions.
     options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
     return pytest.main([*options, *files], plugins=[Given(report)])

@@ -8,12 +8,12 @@ from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.names import RETRY_PREFIX, STORED_NAME_MAX_LENGTH, TOPIC_MAX_LENGTH
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE
-from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
-from rocketpy_broker_sim.broker.filtering import MAX_EXPRESSION, MAX_TAGS
+from rocketpy_broker_sim.broker.filters.filtering import MAX_EXPRESSION, MAX_TAGS
 from rocketpy_broker_sim.broker.processors import checks, client_manage, pages, pull
 from rocketpy_broker_sim.broker.processors.admin_group import MOST_GROUPS, MOST_SETTINGS
 from rocketpy_broker_sim.broker.processors.checks import MAX_QUEUES
 from rocketpy_broker_sim.broker.processors.query import LONGEST_KEY
+from rocketpy_broker_sim.broker.putting.batch_items import MOST_ITEMS
 from rocketpy_broker_sim.broker.tables.attributes import MAX_CHANGES
 from rocketpy_broker_sim.config import BrokerConfig
 from tests.hostile.bound_pairs import (

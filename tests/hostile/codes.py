@@ -20,6 +20,7 @@ from tests.hostile.shapes import dump
 from tests.hostile.world import World
 
 _WHOLE_TABLES = {
+    RequestCode.GET_ALL_CONSUMER_OFFSET,
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
     RequestCode.GET_ALL_TOPIC_CONFIG,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,

@@ -12,7 +12,7 @@ import pytest
 from tests.hostile import small_disk
 from tests.hostile.measure import LittleOverError
 from tests.hostile.report import Given, Report
-from tests.hostile.world import World, running
+from tests.hostile.world import ROLES, SHOWS_METRICS, World, running
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     if sys.platform != "linux":
         pytest.skip("memory and turns of the servers are read from /proc, which only Linux has")
-    with running(tmp_path_factory.mktemp("hostile")) as made:
+    with running(tmp_path_factory.mktemp("hostile"), dict.fromkeys(ROLES, SHOWS_METRICS)) as made:
         yield made
 
 
@@ -67,7 +67,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[object]:
     try:
         return (yield)
     except LittleOverError:
-        fresh = pyfuncitem.funcargs.get("fresh")
+        fresh = pyfuncitem.funcargs.get("fresh", pyfuncitem.funcargs.get("world"))
         if not isinstance(fresh, World):
             raise
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}

@@ -116,7 +116,7 @@ def open_ends() -> list[str]:
         return []
     lines = [
         "## What does not hold yet\n",
-        "These attacks take a longer turn or more memory than is demanded. The server lives, and answers the others.\n",
+        "These attacks exceed the limits for a turn or for memory. The server keeps running, and serves other peers.\n",
         "| request | attacks |",
         "|---|---|",
     ]
@@ -153,52 +153,57 @@ def wait(seconds: float) -> str:
 _INTRODUCTION = f"""# Hostile peers
 
 Whatever a peer sends, the name server and the broker keep serving all other peers. Whatever a broker sends to a client,
-the rest of that client keeps working. `tests/hostile` tests this with a server process, an innocent pair of connections
-and an attacker. The pair sends and pulls ten times a second (at the name server it asks for routes). The attacker sends
-every request there is, at the limits of what is accepted and just beyond: the largest body, the most members and names,
-the deepest nesting, the longest texts, nothing at all, and every number at its limits.
+the rest of that client keeps working. `tests/hostile` tests this with a server process, an attacker, and an innocent
+pair of connections. The pair sends and pulls ten times a second (from the name server, it requests routes). The
+attacker sends every kind of request, at the limits of what the server accepts and just above them: the largest body,
+the largest number of members and names, the deepest nesting, the longest texts, an empty body, and every number at its
+limits.
 
-What is demanded of each attack:
+Each attack must meet these requirements:
 
-* No turn of the server's loop takes more than {TURN * 1e3:.0f} ms of processor time. (On a machine that is slow at
-  that moment, seconds count for less: a small piece of work that stays the same tells by how much.) A turn may take
-  {CALL * 1e3:.0f} ms where one call into C goes over a body at its limit ({AT_LIMIT // MIB} MiB or more, as it came or
-  inflated), because such a call cannot be divided; the table below lists these calls. Collections of young garbage are
-  part of the turn.
-* A full collection of garbage goes over all objects that were not set aside. It cannot be divided either, and it is
-  chance which turn it falls into. It comes on top of that turn and takes no more than {CALL * 1e3:.0f} ms; the tables
-  have the longest of each row.
-* The pair is answered within {REPORTED * 1e3:.0f} ms, in the best of three attacks. A longer wait is printed in bold.
-  A test fails only above {WAIT * 1e3:.0f} ms, because the machine that runs it does other things too.
-* The server's own memory grows by no more than {TIMES} times the size of the request and {SLACK // MIB} MiB while it is
-  served, and afterwards comes back to within {SLACK // MIB} MiB of what it was.
-* Between attacks no turn takes more than {2 * TURN * 1e3:.0f} ms: what they leave for later counts.
-* The server lives, and a small request of the same kind works afterwards.
+* No turn of the server's loop takes more than {TURN * 1e3:.0f} ms of processor time. If the machine is slow at that
+  moment, the time is divided by a factor that is measured with a fixed piece of work. A turn may take
+  {CALL * 1e3:.0f} ms if a single call into C processes a body at its limit ({AT_LIMIT // MIB} MiB or more, as
+  received or decompressed), because such a call cannot be divided; the table below lists these calls. Young garbage
+  collections count as part of the turn.
+* A full garbage collection visits all objects that are not frozen. It cannot be divided either, and may happen in any
+  turn. It is not counted as part of the turn, and takes no more than {CALL * 1e3:.0f} ms; the tables show the
+  longest one of each row.
+* The pair gets its answers within {REPORTED * 1e3:.0f} ms, in the best of three attacks. A longer wait is printed in
+  bold. A test fails only above {WAIT * 1e3:.0f} ms, because other programs run on the machine too.
+* While the server handles a request, its own memory grows by no more than {TIMES} times the size of the request and
+  {SLACK // MIB} MiB. Afterwards it returns to within {SLACK // MIB} MiB of its earlier size.
+* Between attacks, no turn takes more than {2 * TURN * 1e3:.0f} ms, because attacks may leave work for later.
+* The server keeps running, and accepts a small request of the same kind afterwards.
 
-A client is attacked by its broker: an attacker inserts requests between the frames of a real broker, through a proxy
-that passes everything else on. The client has consumers of every kind, a producer and a transaction producer. In the
-same loop, an innocent producer sends to an innocent consumer through clients of their own, ten times a second. The
-demands are the same as on servers. Afterwards every consumer must also have its queues, and get and commit every
-message that is sent from then on, and checks must reach the checker.
+Clients are attacked through their broker: a proxy passes the frames of a real broker on, and inserts requests of the
+attacker between them. The client has consumers of every kind, a producer and a transaction producer. In the same loop,
+an innocent producer sends to an innocent consumer ten times a second, each through a client of its own. The
+requirements are the same as for servers. In addition, afterwards every consumer must have its queues, and must get and
+commit every message that is sent from then on, and checks must reach the checker.
 
-Each bound that is declared in the code is tried twice: a request at the bound is accepted, and one just beyond it is
-refused with the code that is expected. Bounds of tables are reached by many requests together, and a few of them are
-lowered in the settings for that. A test fails for a bound that nothing tries.
+Each limit that is declared in the code is tested twice: a request at the limit must be accepted, and one just above it
+must be refused with the expected code. Limits of tables are reached by many requests together; for this, a few of them
+are set to lower values. A limit without an attack fails a test.
 
-Floods and crowds have figures of their own for memory. Tables that a crowd has filled stay. So do the gaps between
-small objects, which Python keeps for later: when the same crowd comes and goes a second time, it leaves no more than
-{SLACK // MIB} MiB behind. The column `left` has the worse of the two.
+For floods and crowds, memory is measured differently. Tables that a crowd has filled keep their size, and so do gaps
+between small objects, which Python keeps for later. Therefore the same crowd comes and goes a second time, and must
+not leave more than {SLACK // MIB} MiB behind then. The column `left` shows the larger of the two.
 
-An attack is made again when all that was wrong is how long the pair waited. Everything else counts the first time; only
-a turn that took less than twice its bound, and memory of less than twice its bound that a crowd left, are measured once
-more, on a server that has just been started.
+Ports with metrics are attacked too. Meanwhile a scraper that asks once, and reads, gets a whole page within 3 seconds;
+the port has no more connections than its bound, and none of them is left afterwards. Such attacks may take
+{SLACK // MIB} MiB of memory all together.
 
-This page is written by `./dev hostile --page docs/reference/hostile-peers.md`, with the figures of the machine that
-wrote it. `./dev test --all` measures them on yours and writes them to `docs/_build/hostile-peers.md`.
+An attack is repeated if its only failure is how long the pair waited. All other failures count at once, with two
+exceptions: a turn that took less than twice its limit, and memory below twice its limit that a crowd left, are measured
+once more, on a new server.
 
-In the tables of requests, `attacks` is how many kinds of attack were made with a request. The columns `with` name the
-attack that had the longest turn, and the one that took the most memory. The longest full collection and the worst wait
-of the pair are those of any of them.
+`./dev hostile --page docs/reference/hostile-peers.md` writes this page, with the figures of the machine that it runs
+on. `./dev test --all` measures them on your machine, and writes them to `docs/_build/hostile-peers.md`.
+
+In the tables of requests, `attacks` is the number of kinds of attack with a request. The two columns `with` name the
+attack with the longest turn, and the one with the most memory. The longest full collection and the worst wait of the
+pair are those of any attack with the request.
 
 | call into C | over | at its limit, ms |
 |---|---|---:|

@@ -82,6 +82,9 @@ _MORE: dict[RequestCode, dict[str, str]] = {
     RequestCode.LITE_PULL_MESSAGE: {"subscription": "*", "sysFlag": "4"},
     RequestCode.SEND_BATCH_MESSAGE: {"m": "true"},
     RequestCode.UNREGISTER_CLIENT: {"consumerGroup": GROUP},
+    RequestCode.VIEW_BROKER_STATS_DATA: {"statsName": "TOPIC_PUT_NUMS", "statsKey": ATTACKED},
+    RequestCode.QUERY_CONSUME_QUEUE: {"topic": ATTACKED, "queueId": "0", "index": "0", "count": "8"},
+    RequestCode.CLONE_GROUP_OFFSET: {"srcGroup": GROUP, "destGroup": "AttackedGroup", "topic": ATTACKED},
     RequestCode.RECALL_MESSAGE: {
         "recallHandle": RecallHandle(ATTACKED, "broker-a", str(wall_ms() + 48 * 3_600_000), "U").encode()
     },
@@ -126,6 +129,7 @@ _BODIES = {
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: lambda: dump(
         {"groupConfigList": [{"groupName": fresh("G")}]}
     ),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: lambda: dump({"topic": ATTACKED, "consumerGroup": GROUP, "mode": "PULL"}),
     RequestCode.UPDATE_BROKER_CONFIG: lambda: b"longPollingEnable=true\n",
     RequestCode.UPDATE_NAMESRV_CONFIG: lambda: b"orderMessageEnable=false\n",
     RequestCode.REGISTER_BROKER: lambda: dump(

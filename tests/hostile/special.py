@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 
 from rocketpy.wire.codes import RequestCode, ResponseCode
-from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
+from rocketpy_broker_sim.broker.putting.batch_items import MOST_ITEMS
 from rocketpy_broker_sim.config import MAX_UPDATE
 from tests.hostile.frames import MAX_HEADER, MIB, request
 from tests.hostile.measure import Attack

@@ -142,3 +142,39 @@ def test_topics_that_come_and_go_do_not_end_the_broker(fresh: World, report: Rep
             gone = peer.ask(request(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": name}))
             assert (made.code, gone.code) == (0, 0)
     finish(watch, report)
+
+
+def test_what_administrators_ask_of_many_groups_and_queues(fresh: World, report: Report) -> None:
+    """5,000 groups with offsets in one topic, and a topic with 32,768 queues."""
+    broker, wide = fresh.broker, "Wide"
+    commit = small_fields(RequestCode.UPDATE_CONSUMER_OFFSET) | {"topic": "Many", "commitOffset": "1"}
+    create = small_fields(RequestCode.UPDATE_AND_CREATE_TOPIC)
+    with Peer(broker.address) as peer, Watch(broker, "5,000 groups with offsets") as watch:
+        for name, queues in (("Many", "4"), (wide, "32768")):
+            fields = create | {"topic": name, "readQueueNums": queues, "writeQueueNums": queues}
+            assert peer.ask(request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)).code == ResponseCode.SUCCESS
+        groups = [f"Group-{number}" for number in range(5_000)]
+        for start in range(0, len(groups), 1_000):
+            body = dump({"groupConfigList": [{"groupName": name} for name in groups[start : start + 1_000]]})
+            frame = request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, {}, body)
+            assert peer.ask(frame).code == ResponseCode.SUCCESS
+        frames = (
+            request(RequestCode.UPDATE_CONSUMER_OFFSET, commit | {"consumerGroup": name, "queueId": str(queue)})
+            for name in groups
+            for queue in range(2)
+        )
+        last = request(RequestCode.GET_MAX_OFFSET, {"topic": "Many", "queueId": "0"})
+        assert peer.attack(frames, last)[-1].code == ResponseCode.SUCCESS
+    finish(watch, report, keeps=TABLES)
+    asked = [
+        (RequestCode.GET_ALL_CONSUMER_OFFSET, {}),
+        (RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "Many"}),
+        (RequestCode.QUERY_CORRECTION_OFFSET, {"topic": "Many", "compareGroup": groups[0]}),
+        (RequestCode.CLONE_GROUP_OFFSET, {"srcGroup": groups[0], "destGroup": "Copy"}),
+        (RequestCode.GET_TOPIC_STATS_INFO, {"topic": wide}),
+        (RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": wide, "group": groups[0]}),
+    ]
+    for code, fields in asked:
+        with Peer(broker.address) as peer, Watch(broker, f"{code.name} of 5,000 groups, 32,768 queues") as watch:
+            assert peer.ask(request(code, fields)).code == ResponseCode.SUCCESS, code
+        finish(watch, report, keeps=TABLES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import signal
 import subprocess
 import time
@@ -20,6 +21,9 @@ PROGRAMS = {"broker": "rocketpy-broker", "namesrv": "rocketpy-namesrv"}
 ROLES = ("broker", "namesrv")
 MIB = 1024 * 1024
 _ANSWERS_WITHIN = 10.0
+SHOWS_METRICS = "metricsExporterType=PROM\nmetricsPromExporterPort=0\n"
+"""The settings of a server that has a port with metrics, too."""
+_METRICS = re.compile(r"metrics http://([^/]+)/metrics")
 _SETTINGS = "bindAddress=127.0.0.1\nlistenPort=0\n"
 _BROKER_SETTINGS = """\
 brokerIP1=127.0.0.1
@@ -33,10 +37,15 @@ recallMessageEnable=true
 
 
 class Served(Measured):
-    """One server process, and the innocent pair beside it."""
+    """One server process, and the innocent pair beside it.
+
+    Attributes:
+        metrics: The address of its port with metrics; empty without one.
+    """
 
     def __init__(self, role: str, home: Path, settings: str = "") -> None:
         super().__init__(role, home)
+        self.metrics = ""
         self._store = home
         self._settings = settings
 
@@ -63,6 +72,7 @@ class Served(Measured):
         line = self.process.stdout.readline().decode()
         assert "boot success" in line, line + self.said()
         self.address = ADDRESS.findall(line)[0]
+        self.metrics = "".join(_METRICS.findall(line))
         self.pair = Board(self.home / f"pair{number}", innocent.WORDS)
         if with_pair:
             self.start_pair()

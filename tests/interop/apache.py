@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.interop import compiler, probe, servers
+from tests.interop import class_archive, compiler, loading, probe, servers
 from tests.interop.artifacts import Artifacts
 from tests.interop.toolchain import missing_tools
 
@@ -63,8 +63,10 @@ class Apache:
 
     @classmethod
     def resolve(cls, version: str = VERSION, *, options: Sequence[str] = ()) -> Apache:
-        """Find the jars, downloading them the first time."""
-        return cls(version, Artifacts(version).resolve(), tuple(options))
+        """Find the jars, downloading them the first time, and then also making the archive of their classes."""
+        found = cls(version, Artifacts(version).resolve(), tuple(options))
+        class_archive.made(found.jars, lambda lists: loading.load(found, lists))
+        return found
 
     def name_server(
         self, *, overrides: Mapping[str, object] | None = None, heap: int = 512
@@ -96,8 +98,8 @@ class Apache:
             yield Cluster(head, tuple(stack.enter_context(each) for each in started))
 
     def driver_class_path(self) -> tuple[Path, ...]:
-        """Our compiled drivers before Apache's jars."""
-        return (compiler.compiled(self.version, self.jars), *self.jars)
+        """Our compiled drivers behind Apache's jars, as an archive of the classes of these wants it."""
+        return (*self.jars, compiler.compiled(self.version, self.jars))
 
     def _launch(self, heap: int) -> servers.Launch:
         return servers.Launch(self.jars, heap, self.options)

@@ -1,7 +1,7 @@
 """Where downloaded jars and compiled drivers stay between runs, and the lock around filling it.
 
 `.cache/interop` in the tree unless ROCKETPY_INTEROP_CACHE names another directory. Two test runs may
-share it: whoever fills a part holds that part's lock, the other one waits and then finds it filled.
+share it: the one that fills a part holds that part's lock; the other one waits and then finds it filled.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What Apache's own configuration classes say of their keys: names, types and defaults, of two releases.
 
-`python -m tests.interop.config_keys` writes the golden list anew. What depends on the machine is replaced by what it
+`python -m tests.interop.config_keys` rewrites the golden list. What depends on the machine is replaced by what it
 stands for, and the JVM is told that it has four processors.
 """
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.interop import jobs, jvm
 from tests.interop.apache import LINES, Apache, Cluster, unavailable
-from tests.interop.drivers import JavaAdmin, java_admin
+from tests.interop.drivers import JavaAdmin, java_admins
 from tests.interop.mixed import Mixed, mixed_cluster
 from tests.interop.ours import our_cluster
 from tests.interop.process import running_reports
@@ -67,10 +67,16 @@ def apache_cluster(apache: Apache) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def apache_admin(apache: Apache, apache_cluster: Cluster) -> Iterator[JavaAdmin]:
+def admin_at(apache: Apache) -> Iterator[Callable[[str], JavaAdmin]]:
+    """Gives Apache's admin client of a name server; all of them share a JVM."""
+    with java_admins(apache) as admin_of:
+        yield admin_of
+
+
+@pytest.fixture(scope="session")
+def apache_admin(admin_at: Callable[[str], JavaAdmin], apache_cluster: Cluster) -> JavaAdmin:
     """Apache's admin client on the shared cluster."""
-    with java_admin(apache, apache_cluster.namesrv) as admin:
-        yield admin
+    return admin_at(apache_cluster.namesrv)
 
 
 @pytest.fixture(scope="session")
@@ -78,6 +84,12 @@ def our_servers() -> Iterator[Cluster]:
     """One name server and one broker of ours, shared likewise."""
     with our_cluster(overrides=QUICK_RETRIES) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def our_admin(admin_at: Callable[[str], JavaAdmin], our_servers: Cluster) -> JavaAdmin:
+    """Apache's admin client on our servers."""
+    return admin_at(our_servers.namesrv)
 
 
 @pytest.fixture(scope="session")

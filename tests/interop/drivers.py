@@ -19,7 +19,7 @@ from tests.interop.process import JavaProcess
 from tests.interop.servers import temporary_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tests.interop.apache import Apache
 
@@ -197,8 +197,11 @@ def java_push_consumer(
 
 
 @dataclass
-class JavaAdmin(Driver):
-    """Apache's admin client, one JVM for many commands."""
+class JavaAdmin:
+    """Apache's admin client of a name server, one JVM for many commands, and for the clients of other name servers."""
+
+    driver: Driver
+    namesrv: str
 
     def run(self, command: str, timeout: float = 30.0, **arguments: object) -> Any:
         """Execute one command of `java/Admin.java`.
@@ -207,14 +210,15 @@ class JavaAdmin(Driver):
             InteropError: The admin client raised; the message is its exception's.
         """
         before = self._answers()
-        assert isinstance(self.process, JavaProcess)
-        self.process.write_line(json.dumps({"command": command, **arguments}))
+        process = self.driver.process
+        assert isinstance(process, JavaProcess)
+        process.write_line(json.dumps({"namesrv": self.namesrv, "command": command, **arguments}))
 
         def answer() -> Event | None:
             answers = self._answers()
             return answers[len(before)] if len(answers) > len(before) else None
 
-        event = self.process.wait_until(answer, f"answer to {command}", timeout)
+        event = process.wait_until(answer, f"answer to {command}", timeout)
         if event["event"] == "failed":
             raise InteropError(f"{command} {arguments}: {event['error']}")
         return event["value"]
@@ -226,16 +230,14 @@ class JavaAdmin(Driver):
         return printed
 
     def _answers(self) -> list[Event]:
-        return [event for event in self.events if event["event"] in {"result", "failed"}]
+        return [event for event in self.driver.events if event["event"] in {"result", "failed"}]
 
 
 @contextmanager
-def java_admin(apache: Apache, namesrv: str) -> Iterator[JavaAdmin]:
-    """Run Apache's admin client."""
-    with running(apache, "Admin", namesrv=namesrv) as driver:
-        admin = JavaAdmin(driver.process)
-        admin.wait("ready")
-        yield admin
+def java_admins(apache: Apache, *, jvm_options: Sequence[str] = ()) -> Iterator[Callable[[str], JavaAdmin]]:
+    """Run Apache's admin clients: gives what makes one of a name server."""
+    with running(apache, "Admin", jvm_options=jvm_options) as driver:
+        yield lambda namesrv: JavaAdmin(driver, namesrv)
 
 
 def arguments(options: Mapping[str, object]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from tests.interop import class_archive
 from tests.interop.failure import InteropError
 from tests.interop.toolchain import tool
 
@@ -43,12 +44,16 @@ def server_command(
     home: Path, class_path: Sequence[Path], main: str, *, heap: int, options: Sequence[str]
 ) -> list[str]:
     """The command of a name server or broker with a fixed heap of so many MiB; of a doubled -D the last wins."""
-    return _command(home, class_path, main, [f"-Xms{heap}m", f"-Xmx{heap}m", *_MODULE_ACCESS, _NO_TLS, *options])
+    shared = class_archive.options(class_path)
+    return _command(
+        home, class_path, main, [*shared, f"-Xms{heap}m", f"-Xmx{heap}m", *_MODULE_ACCESS, _NO_TLS, *options]
+    )
 
 
 def driver_command(home: Path, class_path: Sequence[Path], main: str, *, options: Sequence[str]) -> list[str]:
     """The command of one of our Java drivers, tuned to start quickly."""
-    return _command(home, class_path, main, ["-Xmx256m", *QUICK, *_MODULE_ACCESS, _EAGER, *options])
+    shared = class_archive.options(class_path)
+    return _command(home, class_path, main, [*shared, "-Xmx256m", *QUICK, *_MODULE_ACCESS, _EAGER, *options])
 
 
 def client_command(home: Path, class_path: Sequence[Path], main: str) -> list[str]:

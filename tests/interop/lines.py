@@ -45,6 +45,8 @@ class Line:
     """Separators that its brokers leave out of the properties of a stored message."""
     lacking_keys: Mapping[str, str] = field(default_factory=dict)
     """Keys that bodies of its name server do not have."""
+    lacking_members: Mapping[str, str] = field(default_factory=dict)
+    """Members of bodies that its brokers do not tell to administrators."""
     unanswered: Mapping[int, str] = field(default_factory=dict)
     """Requests that its name server does not know and leaves without an answer."""
     unpacked_flag: int = 3 << 8
@@ -91,6 +93,19 @@ _ANSWERS: dict[str, Otherwise] = {
             "look at a group",
             "look at a group that is made by it",
             "forbid a group",
+            "what a group consumes",
+            "what an unknown group consumes",
+            "a subscription",
+            "modes of all groups",
+            "a mode for an unknown topic",
+            "a mode for a retry topic",
+            "a group that pulls",
+            "how slaves are",
+            "a flushed offset for a master",
+            "epochs",
+            "create a user",
+            "list users",
+            "look at rules",
         )
     },
     **{
@@ -151,6 +166,11 @@ _LINES = {
         gives_unique_ids=False,
         separators_missing=1,  # behind the last property
         lacking_keys={"enableActingMaster": "replicas that act as master came with 5.x"},
+        lacking_members={
+            "dataVersion": "versions of offsets came with 5.x",
+            "groupTopicMap": "told since 5.x",
+            "topicPutTps": "told since 5.x",
+        },
         unanswered={
             217: "registering a topic alone came with 5.x",
             901: "member groups came with 5.x",
@@ -188,5 +208,5 @@ def known(properties: Mapping[str, str], line: Line) -> dict[str, str]:
 
 def size_without_properties(message: MessageExt, separators_missing: int = 0) -> int:
     """The size of a stored message but for its properties, each of which has a separator within it and one behind."""
-    properties = sum(len((name + value).encode()) + 2 for name, value in message.properties.items())
+    properties = sum(len((name + value).encode()) + 2 for name, value in message.wire_properties.items())
     return message.store_size - properties + separators_missing

@@ -74,7 +74,7 @@ def _serving(command: str, name: str, home: Path, values: Mapping[str, object]) 
     settings.write_properties(config, values)
     log = home / "logs" / settings.LOG_FILE
     program = [sys.executable, "-m", f"rocketpy_broker_sim.cli.{command}", "-c", str(config), "--log", str(log)]
-    # A place of its own for the files by which a user's servers are found: whoever stops those does not mean ours.
+    # The files by which servers are found have a place of their own here: a user who stops servers must not stop ours.
     environment = {"PYTHONPATH": str(ROOT), "XDG_RUNTIME_DIR": str(home)}
     process = JavaProcess(f"our {name}", program, home, environment=environment)
     try:

@@ -58,7 +58,7 @@ class JavaProcess:
 
     @property
     def pid(self) -> int:
-        """The process id, for whoever measures CPU and memory."""
+        """The process id, for measuring CPU and memory."""
         return self._popen.pid
 
     @property

@@ -21,6 +21,12 @@ HEARTBEAT, UNREGISTER, SEND_BACK, CONSUMERS, CHECK_CLIENT = 34, 35, 36, 38, 46
 CREATE_TOPIC, DELETE_TOPIC, GET_TOPIC = 17, 215, 351
 CREATE_GROUP, DELETE_GROUP, GET_GROUP, FORBID = 200, 207, 352, 353
 UPDATE_CONFIG = 25
+TOPIC_STATS, PRODUCERS, STATISTIC = 202, 204, 315
+WHO_CONSUMES, TOPICS_OF, SUBSCRIPTION, TIME_SPAN = 300, 343, 345, 303
+ALL_OFFSETS, CORRECTION, CLONE, ENTRIES, SYSTEM_TOPICS = 43, 308, 314, 321, 305
+SET_MODE, ALL_MODES = 401, 402
+REPLICATION, RESET_FLUSHED, EPOCHS = 907, 908, 1007
+CREATE_USER, LIST_USERS, GET_ACL = 3001, 3005, 3009
 
 ASKED, TOLD, EMPTY, UNREADABLE = "Same-asked", "Same-told", "Same-empty", "Same-unreadable"
 """Topics: one with messages that stays as it is, one to send to, one without messages, one that may not be read."""
@@ -92,6 +98,10 @@ def topic(name: str, **others: object) -> dict[str, object]:
 def group(name: str) -> bytes:
     """The body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP."""
     return json.dumps({"groupName": name, "retryMaxTimes": 3, "retryQueueNums": 1}).encode()
+
+
+def mode(topic: str) -> bytes:
+    return json.dumps({"topic": topic, "consumerGroup": GROUP, "mode": "PULL", "popShareQueueNum": 0}).encode()
 
 
 def heartbeat(**others: object) -> bytes:
@@ -249,7 +259,48 @@ ADMIN = [
     Question("delete an unknown group", DELETE_GROUP, {"groupName": "same-unknown"}),
 ]
 
-ALIKE = [*SENDS, *PULLS, *OFFSETS, *CLIENTS, *ADMIN]
+ENTRY: dict[str, object] = {"topic": ASKED, "queueId": 0, "index": 0, "count": 2}
+
+LOOKS = [
+    Question("the queues of a topic", TOPIC_STATS, {"topic": ASKED}),
+    Question("the queues of a topic without messages", TOPIC_STATS, {"topic": EMPTY}),
+    Question("the queues of an unknown topic", TOPIC_STATS, {"topic": "Same-unknown"}),
+    Question("producers of an unknown group", PRODUCERS, {"producerGroup": "same-nobody"}),
+    Question("a statistic of a topic", STATISTIC, {"statsName": "TOPIC_PUT_NUMS", "statsKey": ASKED}),
+    Question("the size of what came", STATISTIC, {"statsName": "TOPIC_PUT_SIZE", "statsKey": ASKED}),
+    Question("a statistic of the broker", STATISTIC, {"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"}),
+    Question("a statistic of nothing", STATISTIC, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "Same-unknown"}),
+    Question("an unknown statistic", STATISTIC, {"statsName": "NO_SUCH", "statsKey": ASKED}),
+    Question("who consumes a topic", WHO_CONSUMES, {"topic": ASKED}),
+    Question("who consumes an unknown topic", WHO_CONSUMES, {"topic": "Same-unknown"}),
+    Question("what a group consumes", TOPICS_OF, {"group": GROUP}),
+    Question("what an unknown group consumes", TOPICS_OF, {"group": "same-unknown"}),
+    Question("a subscription", SUBSCRIPTION, {"group": "same-unknown", "topic": ASKED}),
+    Question("times of a group", TIME_SPAN, {"group": GROUP, "topic": ASKED}),
+    Question("times in an unknown topic", TIME_SPAN, {"group": GROUP, "topic": "Same-unknown"}),
+    Question("offsets of all groups", ALL_OFFSETS),
+    Question("the lowest offsets", CORRECTION, {"topic": ASKED, "compareGroup": "same-nobody"}),
+    Question("copy offsets", CLONE, {"srcGroup": GROUP, "destGroup": "same-copy", "topic": ASKED, "offline": "true"}),
+    Question("copy none", CLONE, {"srcGroup": "same-nobody", "destGroup": "same-copy", "offline": "false"}),
+    Question("entries of a queue", ENTRIES, ENTRY),
+    Question("entries and a group that is away", ENTRIES, {**ENTRY, "consumerGroup": "same-away"}),
+    Question("no entries", ENTRIES, {**ENTRY, "count": 0}),
+    Question("entries of a queue that is none", ENTRIES, {**ENTRY, "topic": "Same-unseen"}),
+    Question("topics of the system", SYSTEM_TOPICS),
+    Question("modes of all groups", ALL_MODES),
+    Question("a mode for an unknown topic", SET_MODE, {}, mode("Same-unknown")),
+    Question("a mode for a retry topic", SET_MODE, {}, mode("%RETRY%same-group")),
+    Question("a group that pulls", SET_MODE, {}, mode(EMPTY)),
+    Question("how slaves are", REPLICATION),
+    Question("a flushed offset for a master", RESET_FLUSHED, {"masterFlushOffset": 0}),
+    Question("epochs", EPOCHS),
+    Question("create a user", CREATE_USER, {"username": "same"}, b'{"username":"same","password":"x"}'),
+    Question("list users", LIST_USERS, {}),
+    Question("look at rules", GET_ACL, {"subject": "User:same"}),
+]
+"""What administrators look at: the bodies, which tell times and hosts, have the same shape."""
+
+ALIKE = [*SENDS, *PULLS, *OFFSETS, *CLIENTS, *ADMIN, *LOOKS]
 """What both brokers answer alike."""
 
 APART: list[tuple[Question, int, int, str]] = [
@@ -277,7 +328,7 @@ APART: list[tuple[Question, int, int, str]] = [
         Question("commit in a queue that is none", UPDATE_OFFSET, {**QUEUE, "queueId": 55, "commitOffset": 1}),
         0,
         29,
-        "whoever sends these fills the table of offsets",
+        "a client that sends these fills the table of offsets",
     ),
     (Question("create a topic with bits for permission", CREATE_TOPIC, topic("S", perm=9)), 0, 29, "it has no meaning"),
     (

@@ -1,8 +1,8 @@
 """Apache's name server and broker as processes: started on free ports, ready when yielded, stopped after.
 
-A broker counts as ready once it has registered at its name server, whoever plays that one: ours or
-Apache's. A server in a temporary directory is killed at the end, because an orderly stop of Apache's broker
-takes 11 s and nobody reads that store again; `server.process.stop()` and a home of one's own stop it in order.
+A broker counts as ready once it has registered at its name server, be that ours or Apache's. A server in a temporary
+directory is killed at the end, because an orderly stop of Apache's broker takes 11 s and nobody reads that store
+again; `server.process.stop()` and a home of one's own stop it in order.
 Not here: which jars are started, and what talks to the servers.
 """
 
@@ -90,7 +90,7 @@ def broker(
         settings.prepare_home(place)
         # Apache also listens on listenPort - 2, so the block's first port is that one.
         own = settings.broker_properties(place, name=name, namesrv=namesrv, listen=base + 2, ha=base + 3)
-        values = {**own, **(overrides or {})}
+        values = {**own, **(settings.SELDOM_FLUSHED if home is None else {}), **(overrides or {})}
         end = JavaProcess.kill if home is None else JavaProcess.stop
         with _booted(f"Apache broker {name}", launch, place, BROKER_MAIN, values, end) as process:
             with _blamed_on(process):

@@ -14,7 +14,7 @@ import pytest
 import rocketpy.sync
 from rocketpy import ConsumeFromWhere, ConsumeResult, MessageExt, TopicNotFoundError
 from tests.interop import probe
-from tests.interop.drivers import java_admin, java_produce, java_push_consumer
+from tests.interop.drivers import java_produce, java_push_consumer
 from tests.interop.failure import InteropError
 from tests.interop.inbox import Inbox
 from tests.interop.lines import OLDER
@@ -59,12 +59,6 @@ class Scene:
             return stats if stats["diff"] == 0 else None
 
         return probe.eventually(done, "the offsets to be committed", 30.0)
-
-
-@pytest.fixture(scope="module")
-def our_admin(apache: Apache, our_servers: Cluster) -> Iterator[JavaAdmin]:
-    with java_admin(apache, our_servers.namesrv) as opened:
-        yield opened
 
 
 WAYS = ["java by ours", "python by ours", "python by apache"]
@@ -146,7 +140,11 @@ def _python(cluster: Cluster, topic: str, group: str, *, orderly: bool) -> Itera
     inbox = Inbox()
     where = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
     with rocketpy.sync.PushConsumer(
-        group, namesrv=cluster.namesrv, consume_from_where=where, orderly=orderly
+        group,
+        namesrv=cluster.namesrv,
+        consume_from_where=where,
+        orderly=orderly,
+        persist_consumer_offset_interval=1.0,  # not 5: most of what is asked here waits for it
     ) as consumer:
         consumer.subscribe(topic, inbox.take)
         consumer.wait_assigned(20)
@@ -169,7 +167,7 @@ def test_PC7_a_consumer_tells_how_it_is_inside(scene: Scene) -> None:
     assert info["jstack"]
     assert scene.topic in info["formatted"]
     if scene.is_python:
-        assert "rocketpy.consumer.pull.QueuePuller.run(pull.py:" in info["jstack"]
+        assert "rocketpy.consumer.pulling.pull.QueuePuller.run(pull.py:" in info["jstack"]
         assert info["status"][scene.topic]["consumeOKTPS"] > 0
 
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.interop import jvm, lines, probe
-from tests.interop.drivers import java_admin, java_produce, java_push_consumer
+from tests.interop.drivers import java_produce, java_push_consumer
 from tests.interop.failure import InteropError
 from tests.interop.ours import our_broker
 from tests.interop.ports import port_block
 from tests.interop.settings import QUICK_RETRIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.interop.apache import Apache, Cluster
@@ -29,10 +29,9 @@ GET_MAX_OFFSET = 30
 FLOOD = 20_000
 
 
-@pytest.fixture(scope="module")
-def admin(apache: Apache, our_servers: Cluster) -> Iterator[JavaAdmin]:
-    with java_admin(apache, our_servers.namesrv) as opened:
-        yield opened
+@pytest.fixture
+def admin(our_admin: JavaAdmin) -> JavaAdmin:
+    return our_admin
 
 
 def body(message: Event) -> str:

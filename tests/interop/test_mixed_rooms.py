@@ -25,7 +25,7 @@ from tests.interop.ours import our_broker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rocketpy.consumer.strategies import AllocateStrategy
+    from rocketpy.consumer.rebalancing.strategies import AllocateStrategy
     from tests.interop.apache import Apache, Cluster
     from tests.interop.drivers import JavaPushConsumer
 

@@ -10,14 +10,12 @@ import pytest
 import rocketpy.sync
 from rocketpy import Message
 from tests.interop import probe
-from tests.interop.drivers import java_admin
 from tests.interop.mixed import APACHES, OURS, QUEUES
 from tests.interop.settings import CLUSTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from tests.interop.apache import Apache
     from tests.interop.drivers import JavaAdmin
     from tests.interop.mixed import Mixed
 
@@ -26,10 +24,9 @@ pytestmark = pytest.mark.interop
 QUERY_CONSUMER_OFFSET, GET_MAX_OFFSET, GET_ALL_GROUPS, GET_GROUP = 14, 30, 201, 352
 
 
-@pytest.fixture(scope="module")
-def admin(apache: Apache, mixed: Mixed) -> Iterator[JavaAdmin]:
-    with java_admin(apache, mixed.our_namesrv) as opened:
-        yield opened
+@pytest.fixture
+def admin(admin_at: Callable[[str], JavaAdmin], mixed: Mixed) -> JavaAdmin:
+    return admin_at(mixed.our_namesrv)
 
 
 def permissions(name_server: str, topic: str) -> dict[str, tuple[int, int]]:

@@ -15,7 +15,7 @@ import pytest
 import rocketpy.sync
 from rocketpy import ConsumeFromWhere, Message
 from tests.interop import lines, probe
-from tests.interop.drivers import java_admin, java_lite_pull_consumer, java_push_consumer
+from tests.interop.drivers import java_lite_pull_consumer, java_push_consumer
 from tests.interop.settings import CLUSTER
 
 if TYPE_CHECKING:
@@ -29,12 +29,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.waits("waits for Apache's servers
 QUEUES = 4
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 QUERY_CONSUMER_OFFSET = 14
-
-
-@pytest.fixture(scope="module")
-def our_admin(apache: Apache, our_servers: Cluster) -> Iterator[JavaAdmin]:
-    with java_admin(apache, our_servers.namesrv) as opened:
-        yield opened
 
 
 @pytest.fixture(params=["apache", "ours"])

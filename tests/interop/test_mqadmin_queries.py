@@ -9,11 +9,10 @@ import pytest
 
 import rocketpy.sync
 from rocketpy import Message, decode_unique_id
-from tests.interop.drivers import java_admin
 from tests.interop.mixed import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from rocketpy import SendResult
     from tests.interop.apache import Apache
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.interop
 
 
-@pytest.fixture(scope="module")
-def admin(apache: Apache, mixed: Mixed) -> Iterator[JavaAdmin]:
-    with java_admin(apache, mixed.our_namesrv) as opened:
-        yield opened
+@pytest.fixture
+def admin(admin_at: Callable[[str], JavaAdmin], mixed: Mixed) -> JavaAdmin:
+    return admin_at(mixed.our_namesrv)
 
 
 @pytest.fixture

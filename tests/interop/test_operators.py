@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.interop import probe
-from tests.interop.drivers import java_admin, java_produce, java_push_consumer
+from tests.interop.drivers import java_produce, java_push_consumer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.interop.apache import Apache, Cluster
     from tests.interop.drivers import JavaAdmin
@@ -20,10 +20,9 @@ pytestmark = pytest.mark.interop
 GET_TOPIC_CONFIG = 351
 
 
-@pytest.fixture(scope="module")
-def admin(apache: Apache, our_servers: Cluster) -> Iterator[JavaAdmin]:
-    with java_admin(apache, our_servers.namesrv) as opened:
-        yield opened
+@pytest.fixture
+def admin(our_admin: JavaAdmin) -> JavaAdmin:
+    return our_admin
 
 
 def test_offsets_are_reset_while_java_consumes(

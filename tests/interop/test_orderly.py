@@ -11,7 +11,7 @@ import pytest
 import rocketpy
 import rocketpy.sync
 from rocketpy import ConsumeFromWhere, ConsumeResult, Message, MessageExt
-from rocketpy.consumer import lock_refusals
+from rocketpy.consumer.locks import lock_refusals
 from tests.interop import probe
 from tests.interop.drivers import java_push_consumer
 from tests.interop.inbox import Inbox
@@ -123,7 +123,7 @@ def test_OR4_apaches_consumer_gives_up_in_order_on_our_servers(
         (offset, attempt) for offset in range(3) for attempt in (0, 1)
     ]
     assert [message.body for message in buried] == [b"body-0", b"body-1", b"body-2"]
-    assert {message.properties["RETRY_TOPIC"] for message in buried} == {topic}
+    assert {message.system_properties["RETRY_TOPIC"] for message in buried} == {topic}
     again = Inbox()
     with ours(our_servers, group, topic, again.take):
         send(our_servers, topic, 3, 4)

@@ -215,7 +215,7 @@ async def test_what_its_broker_does_not_take_back_is_a_dead_letter_as_a_new_mess
         inbox.take(message)
         return RetryLater(-1)
 
-    monkeypatch.setattr("rocketpy.consumer.send_back.SendBack._ask_its_broker", refuse)
+    monkeypatch.setattr("rocketpy.consumer.calling.send_back.SendBack._ask_its_broker", refuse)
     async with consumer() as opened:
         opened.subscribe(topic, listen)
         await opened.wait_assigned(20)
@@ -236,8 +236,8 @@ async def test_a_retry_that_nobody_listens_to_keeps_its_attempts(
     topic, other, first, later = fresh_name("Unheard"), fresh_name("Other"), Inbox(), Inbox()
     for each in (topic, other):
         apache_cluster.create_topic(each, queues=1)
-    monkeypatch.setattr("rocketpy.consumer.unheard.PATIENCE", 0.2)
-    monkeypatch.setattr("rocketpy.consumer.send_back.WAIT_DELAY_LEVEL", 1)
+    monkeypatch.setattr("rocketpy.consumer.calling.unheard.PATIENCE", 0.2)
+    monkeypatch.setattr("rocketpy.consumer.calling.send_back.WAIT_DELAY_LEVEL", 1)
 
     async def listen(message: MessageExt) -> RetryLater:
         first.take(message)
@@ -301,7 +301,7 @@ async def test_closing_amid_the_work_loses_nothing_and_repeats_next_to_nothing(
     produce: Callable[..., Sent],
     fresh_name: Callable[[str], str],
 ) -> None:
-    topic, group, inbox = fresh_name("Amid"), fresh_name("amid-group"), Inbox()
+    topic, group, inbox = fresh_name("Close"), fresh_name("close-group"), Inbox()
     apache_cluster.create_topic(topic, queues=4)
     await trio.to_thread.run_sync(partial(produce, topic, 300, mode="async"))
 

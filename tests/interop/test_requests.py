@@ -96,12 +96,12 @@ def java_asks(apache: Apache, namesrv: str, topic: str, group: str, mode: str, h
             replies = driver.of("reply")
             assert driver.of("failed") == []
     assert sorted(map(body, replies)) == sorted(f"ours: body-{n}" for n in range(10))
-    assert {each["topic"] for each in replies} == {f"{requests[0].properties['CLUSTER']}_REPLY_TOPIC"}
+    assert {each["topic"] for each in replies} == {f"{requests[0].system_properties['CLUSTER']}_REPLY_TOPIC"}
     properties = replies[0]["properties"]
     assert properties["KEYS"] == "k"
     assert properties["MSG_TYPE"] == "reply"
     assert {"CORRELATION_ID", "PUSH_REPLY_TIME", "ARRIVE_TIME", "UNIQ_KEY"} <= properties.keys()
-    assert {request.properties["TTL"] for request in requests} == {"10000"}
+    assert {request.system_properties["TTL"] for request in requests} == {"10000"}
 
 
 def test_S18_we_ask_and_java_replies(
@@ -113,7 +113,7 @@ def test_S18_we_ask_and_java_replies(
     ):
         first = producer.request(Message(topic, b"one", tags="q"), timeout=TIMEOUT)
         assert first.body == b"java: one"
-        assert first.properties["MSG_TYPE"] == "reply"
+        assert first.system_properties["MSG_TYPE"] == "reply"
         assert first.born_host.partition(":")[0] == "127.0.0.1"
         large = producer.request(Message(topic, b"x" * 20_000), timeout=TIMEOUT)
         assert large.body == b"java: " + b"x" * 20_000
@@ -151,7 +151,7 @@ def test_S18_we_ask_and_reply_on_apaches_broker(
         ask = partial(loop.start_task_soon, partial(producer.request, timeout=TIMEOUT))
         replies = [asked.result() for asked in [ask(Message(topic, b"%d" % n, tags="q")) for n in range(20)]]
         assert [each.body for each in replies] == [b"ours: %d" % n for n in range(20)]
-        assert {(each.properties["MSG_TYPE"], each.properties["KEYS"]) for each in replies} == {("reply", "k")}
+        assert {(each.system_properties["MSG_TYPE"], each.keys) for each in replies} == {("reply", ("k",))}
         assert loop.call(producer.request, Message(topic, b"x" * 20_000)).body == b"ours: " + b"x" * 20_000
         with pytest.raises(ReplyTimeoutError):
             loop.call(partial(producer.request, timeout=0.5), Message(topic, b"quiet"))

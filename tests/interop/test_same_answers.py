@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rocketpy.wire.lenient_json import parse_json
 from rocketpy.wire.message_codec import decode_messages
 from tests.interop import lines, probe, questions
 from tests.interop.ours import our_cluster
 from tests.interop.questions import ALIKE, APART, Question
 from tests.interop.settings import QUICK_RETRIES
+from tests.json_shape import shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,12 +60,22 @@ def meaning(question: Question, answer: Answer, line: Line, separators_missing: 
                 each.queue_offset,
                 each.body,
                 each.topic,
-                lines.known(each.properties, line),
+                lines.known(each.wire_properties, line),
                 lines.size_without_properties(each, separators_missing),
             )
             for each in decode_messages(answer.body)
         ]
+    if question in questions.LOOKS:
+        return like(answer.body, line)
     return answer.json() if question.code in OBJECTS and answer.body else answer.body
+
+
+def like(body: bytes, line: Line) -> object:
+    """The shape of a body, without members that brokers of the line do not tell."""
+    found = shape(parse_json(body)) if body else None
+    if isinstance(found, dict):
+        return {name: each for name, each in found.items() if name not in line.lacking_members}
+    return found
 
 
 @pytest.mark.parametrize("question", ALIKE, ids=lambda question: question.name)

@@ -70,7 +70,7 @@ def topic(sides: tuple[Side, Side], fresh_name: Callable[[str], str]) -> str:
 
 def meaning(record: MessageExt, line: Line, separators_missing: int = 0) -> dict[str, Any]:
     """Everything that must not depend on who stored it, nor when, as far as brokers of the line know it."""
-    properties = lines.known(record.properties, line)
+    properties = lines.known(record.wire_properties, line)
     return {
         "topic": record.topic,
         "place": (record.queue_id, record.queue_offset),
@@ -118,7 +118,7 @@ def test_a_batch(sides: tuple[Side, Side], topic: str) -> None:
     items = []
     for number in range(3):
         item = Message(topic, b"item-%d" % number, tags="t", keys=f"k{number}", properties={"n": str(number)})
-        item.properties["UNIQ_KEY"] = f"{number:02X}" * 16
+        item.wire_properties["UNIQ_KEY"] = f"{number:02X}" * 16
         items.append(item)
     for side in sides:
         side.ask(SEND_BATCH, message(topic, i="WAIT\x01true\x02", m="true"), encode_batch(items))
@@ -129,7 +129,7 @@ def test_a_delayed_message(sides: tuple[Side, Side], topic: str) -> None:
     for side in sides:
         side.ask(SEND_V2, message(topic, i=f"{PROPERTIES}DELAY\x011\x02"), b"later")
     (stored,) = check_alike(sides, topic)
-    assert stored.properties["DELAY"] == "1"
+    assert stored.system_properties["DELAY"] == "1"
 
 
 @pytest.mark.parametrize("level", [0, 1], ids=["broker decides", "level 1"])
@@ -140,12 +140,12 @@ def test_a_message_that_is_given_back(
     for side in sides:
         give_back(side, topic, name, level)
     (stored,) = check_alike(sides, f"%RETRY%{name}")
-    assert (stored.reconsume_times, stored.properties["RETRY_TOPIC"]) == (1, topic)
-    assert stored.properties["ORIGIN_MESSAGE_ID"] == sides[1].stored(topic)[0].offset_message_id
+    assert (stored.reconsume_times, stored.system_properties["RETRY_TOPIC"]) == (1, topic)
+    assert stored.system_properties["ORIGIN_MESSAGE_ID"] == sides[1].stored(topic)[0].offset_message_id
     for side in sides:
         give_back(side, f"%RETRY%{name}", name, -1)
     (dead,) = check_alike(sides, f"%DLQ%{name}")
-    assert (dead.reconsume_times, dead.properties["RETRY_TOPIC"]) == (2, topic)
+    assert (dead.reconsume_times, dead.system_properties["RETRY_TOPIC"]) == (2, topic)
 
 
 def give_back(side: Side, topic: str, name: str, level: int) -> None:

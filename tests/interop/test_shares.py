@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 
 from rocketpy import AllocateByMachineRoom, AllocateMachineRoomNearby
-from rocketpy.consumer.allocate import allocate, strategy
-from rocketpy.consumer.strategies import AllocateStrategy
+from rocketpy.consumer.rebalancing.allocate import allocate, strategy
+from rocketpy.consumer.rebalancing.strategies import AllocateStrategy
 from rocketpy.message import MessageQueue
 from tests.interop.apache import Apache
 from tests.interop.drivers import running

@@ -73,7 +73,7 @@ async def test_who_signs_is_served(guarded: Cluster, topic: str, serialize_type:
     complete = trio.Event()
 
     async def listen(message: MessageExt) -> None:
-        if message.properties["KEYS"] == keys:
+        if message.system_properties["KEYS"] == keys:
             bodies.append(message.body)
         if len(bodies) == 4:
             complete.set()

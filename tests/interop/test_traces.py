@@ -10,7 +10,7 @@ import pytest
 import rocketpy.sync
 from rocketpy import LocalTransactionState, Message, TraceRecord, decode_traces
 from rocketpy.trace.records import ContextCode, MessageType
-from tests.interop.drivers import java_admin, java_produce, java_push_consumer
+from tests.interop.drivers import java_produce, java_push_consumer
 from tests.interop.probe import eventually
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rocketpy import MessageExt
     from tests.interop.apache import Apache, Cluster
+    from tests.interop.drivers import JavaAdmin
 
 pytestmark = pytest.mark.interop
 
@@ -55,7 +56,10 @@ def records(namesrv: str, topic: str) -> list[TraceRecord]:
 
 
 def test_mqadmin_shows_who_sent_a_message_of_ours_and_who_consumed_it(
-    apache: Apache, cluster: Cluster, topics: tuple[str, str], fresh_name: Callable[[str], str]
+    admin_at: Callable[[str], JavaAdmin],
+    cluster: Cluster,
+    topics: tuple[str, str],
+    fresh_name: Callable[[str], str],
 ) -> None:
     topic, traces = topics
     group = fresh_name("readers")
@@ -73,17 +77,17 @@ def test_mqadmin_shows_who_sent_a_message_of_ours_and_who_consumed_it(
             sent = [producer.send(Message(topic, b"%d" % number, keys=[f"k{number}"])) for number in range(5)]
         for _ in sent:
             assert got.acquire(timeout=WITHIN)
-    with java_admin(apache, cluster.namesrv) as admin:
-        for result in sent:
+    admin = admin_at(cluster.namesrv)
+    for result in sent:
 
-            def shown(message_id: str = result.message_id) -> str | None:
-                printed = admin.mqadmin("queryMsgTraceById", n=cluster.namesrv, i=message_id, t=traces)
-                return printed if "Pub" in printed and "Sub" in printed else None
+        def shown(message_id: str = result.message_id) -> str | None:
+            printed = admin.mqadmin("queryMsgTraceById", n=cluster.namesrv, i=message_id, t=traces)
+            return printed if "Pub" in printed and "Sub" in printed else None
 
-            printed = eventually(shown, f"the trace of {result.message_id}", WITHIN)
-            lines = {line.split()[0]: line.split() for line in printed.splitlines() if line[:3] in ("Pub", "Sub")}
-            assert (lines["Pub"][1], lines["Pub"][-1]) == ("ours", "success"), printed
-            assert (lines["Sub"][1], lines["Sub"][-1]) == (group, "success"), printed
+        printed = eventually(shown, f"the trace of {result.message_id}", WITHIN)
+        lines = {line.split()[0]: line.split() for line in printed.splitlines() if line[:3] in ("Pub", "Sub")}
+        assert (lines["Pub"][1], lines["Pub"][-1]) == ("ours", "success"), printed
+        assert (lines["Sub"][1], lines["Sub"][-1]) == (group, "success"), printed
 
 
 def commit(message: Message, arg: object = None) -> LocalTransactionState:
@@ -91,7 +95,9 @@ def commit(message: Message, arg: object = None) -> LocalTransactionState:
     return LocalTransactionState.COMMIT
 
 
-def test_mqadmin_reads_the_trace_of_a_transaction(apache: Apache, cluster: Cluster, topics: tuple[str, str]) -> None:
+def test_mqadmin_reads_the_trace_of_a_transaction(
+    admin_at: Callable[[str], JavaAdmin], cluster: Cluster, topics: tuple[str, str]
+) -> None:
     """It prints no ends of transactions, and has to read past them: they travel in one message with the sends."""
     topic, traces = topics
     settings = {"namesrv": cluster.namesrv, "enable_msg_trace": True, "trace_topic": traces, "send_timeout": 10.0}
@@ -106,11 +112,11 @@ def test_mqadmin_reads_the_trace_of_a_transaction(apache: Apache, cluster: Clust
     found = eventually(all_there, "the records of three transactions", WITHIN)
     for kind in ("Pub", "EndTransaction"):
         assert {record.message_id for record in found if record.kind == kind} == ids
-    with java_admin(apache, cluster.namesrv) as admin:
-        for message_id in ids:
-            printed = admin.mqadmin("queryMsgTraceById", n=cluster.namesrv, i=message_id, t=traces)
-            [line] = [line.split() for line in printed.splitlines() if line.startswith("Pub")]
-            assert (line[1], line[-1]) == ("ours", "success"), printed
+    admin = admin_at(cluster.namesrv)
+    for message_id in ids:
+        printed = admin.mqadmin("queryMsgTraceById", n=cluster.namesrv, i=message_id, t=traces)
+        [line] = [line.split() for line in printed.splitlines() if line.startswith("Pub")]
+        assert (line[1], line[-1]) == ("ours", "success"), printed
 
 
 def test_what_apaches_clients_record_is_read(

@@ -24,14 +24,19 @@ def tool(name: str) -> str | None:
     return shutil.which(name)
 
 
-@cache
 def java_version(java: str) -> int:
     """The feature release of a `java` binary (8, 11, 17, ...), 0 when it does not say."""
+    return parse_java_version(java_build(java))
+
+
+@cache
+def java_build(java: str) -> str:
+    """What a `java` binary says of itself, nothing when it does not."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
-        return 0
-    return parse_java_version(done.stderr + done.stdout)
+        return ""
+    return done.stderr + done.stdout
 
 
 def parse_java_version(text: str) -> int:

@@ -28,7 +28,7 @@ STOP_SECONDS = 60.0
 CHECK_EVERY = 5
 """Of so many kills one is followed by a check of all files of the store."""
 EVENTS = "events.txt"
-"""Everything that was said, for whoever looks for the reason of a violation."""
+"""Everything that was printed, for finding the reason of a violation."""
 NO_ACK_BEFORE = 50.0
 """Milliseconds that a broker needs to start at least: what is acknowledged before is the last word of the old one."""
 
@@ -134,7 +134,7 @@ class Campaign:
         else:
             offsets = str(self._servers.home / "offsets")
             child = await self._start(role, ["tests.kill.consuming", address, role, offsets])
-            self._fault("start", child.name)  # whoever joins takes queues over
+            self._fault("start", child.name)  # a member that joins takes queues over
 
     async def _wait_ready(self) -> None:
         for role, child in self._children.items():

@@ -1,4 +1,4 @@
-"""What a message of a kill loop looks like, given its id alone: whoever reads it can tell whether it is whole."""
+"""What a message of a kill loop looks like, given its id alone: a reader can tell whether it is whole."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def is_whole(found: MessageExt) -> bool:
     """Whether a stored message is what its id says, in every part that was sent."""
     name = name_of(found.body)
     sent = (body_of(name), name, tag_of(name), name)
-    properties = found.properties
+    properties = found.wire_properties
     return (found.body, properties.get("KEYS"), properties.get("TAGS"), properties.get("copy")) == sent

@@ -1,4 +1,4 @@
-"""Nothing that a kill loop starts outlives it, however it ends; and whoever is slow is waited for."""
+"""Nothing that a kill loop starts outlives it, however it ends; and slow processes are waited for."""
 
 from __future__ import annotations
 

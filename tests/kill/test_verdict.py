@@ -52,7 +52,7 @@ class Run:
 
     def _put(self, store, topic: str, queue_id: int, name: str):
         message = message_of(name)
-        properties = encode_properties(message.properties)
+        properties = encode_properties(message.wire_properties)
         result = store.put(IncomingMessage(topic, queue_id, message.body, properties, born_host=HOST, store_host=HOST))
         store.commit_pending()
         return result

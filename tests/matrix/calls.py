@@ -1,4 +1,4 @@
-"""The public calls of the six classes on the three surfaces, as functions of a world. Every name is in a table."""
+"""The public calls of the seven classes on the three surfaces, as functions of a world. Every name is in a table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ __all__ = ["CALLS", "CLASSES", "FUNCTIONS", "NOT_CALLS", "SURFACES", "Call", "ca
 SURFACES = ("trio", "asyncio", "blocking")
 NO_BLOCK = ("asyncio", "blocking")
 """The surfaces on which an object can also be closed without the end of its block."""
-CLASSES = ("Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "PullConsumer", "MQClientInstance")
+CLASSES = (
+    "Producer",
+    "TransactionProducer",
+    "PushConsumer",
+    "LitePullConsumer",
+    "PullConsumer",
+    "Admin",
+    "MQClientInstance",
+)
 FUNCTIONS = ("replay_dead_letters",)
 
 
@@ -51,6 +59,7 @@ class Call:
 _PUSH, _LITE, _PULL = ("consumer",), ("lite",), ("puller",)
 _ORDERED, _BROADCAST = ("ordered",), ("broadcast",)
 _TRANSACTIONS = ("transactions",)
+_ADMIN = ("admin",)
 
 
 def one():
@@ -176,6 +185,7 @@ CALLS = {
     "Producer.recall": Call(lambda w: w.producer.recall("Orders", _handle())),
     "Producer.queues": Call(lambda w: w.producer.queues("Orders")),
     "Producer.create_topic": Call(lambda w: w.producer.create_topic("Orders", queues=4)),
+    "Producer.admin": Call(lambda w: repr(w.producer.admin())),
     "Producer.is_open, config": Call(lambda w: (w.producer.is_open, w.producer.config, repr(w.producer))),
     "Producer.statistics": Call(lambda w: w.producer.statistics()),
     "Producer.start": Call(_started("Producer")),
@@ -229,6 +239,7 @@ CALLS = {
     "PushConsumer.commit": Call(lambda w: w.consumer.commit(2), needs=_PUSH, allowed=(RequestTimeoutError,)),
     "PushConsumer.lag": Call(lambda w: w.consumer.lag(), needs=_PUSH),
     "PushConsumer.status": Call(lambda w: w.consumer.status(), needs=_PUSH),
+    "PushConsumer.admin": Call(lambda w: repr(w.consumer.admin()), needs=_PUSH),
     "PushConsumer.statistics, config": Call(lambda w: (w.consumer.statistics(), w.consumer.config), needs=_PUSH),
     "PushConsumer.run_forever": Call(
         lambda w: w.closed_consumer.run_forever(), needs=("closed consumer",), allowed=(ClientClosedError,)
@@ -276,6 +287,7 @@ CALLS = {
     "LitePullConsumer.seek_to_timestamp": Call(lambda w: w.lite.seek_to_timestamp(w.pulled, 0), needs=_LITE),
     "LitePullConsumer.pause": Call(lambda w: w.lite.pause([w.pulled]), needs=_LITE),
     "LitePullConsumer.resume": Call(lambda w: w.lite.resume([w.pulled]), needs=_LITE),
+    "LitePullConsumer.admin": Call(lambda w: repr(w.lite.admin()), needs=_LITE),
     "LitePullConsumer.assignment, status, statistics, config": Call(
         lambda w: (w.lite.assignment, w.lite.status(), w.lite.statistics(), w.lite.config, repr(w.lite)), needs=_LITE
     ),
@@ -294,6 +306,7 @@ CALLS = {
     "PullConsumer.end_offset": Call(lambda w: w.puller.end_offset(w.pulled), needs=_PULL),
     "PullConsumer.offset_for_timestamp": Call(lambda w: w.puller.offset_for_timestamp(w.pulled, 0), needs=_PULL),
     "PullConsumer.fetch_message_queues": Call(lambda w: w.puller.fetch_message_queues("Pulled"), needs=_PULL),
+    "PullConsumer.admin": Call(lambda w: repr(w.puller.admin()), needs=_PULL),
     "PullConsumer.config, statistics": Call(
         lambda w: (w.puller.config, w.puller.statistics(), repr(w.puller)), needs=_PULL
     ),
@@ -302,6 +315,21 @@ CALLS = {
     "PullConsumer.start, a second time": Call(lambda w: w.start(w.puller), needs=_PULL, refused=True),
     "PullConsumer.reopen": Call(lambda w: w.puller.reopen(), needs=_PULL, refused=True),
     "PullConsumer.close": Call(lambda w: w.close(w.puller), needs=_PULL, closes=True, surfaces=NO_BLOCK),
+    # Admin
+    "Admin.topics": Call(lambda w: w.admin.topics.get("Orders"), needs=_ADMIN),
+    "Admin.groups": Call(lambda w: w.admin.groups.list(), needs=_ADMIN),
+    "Admin.offsets": Call(lambda w: w.admin.offsets.at(w.pulled, 0), needs=_ADMIN),
+    "Admin.messages": Call(lambda w: w.admin.messages.read(w.pulled, max_messages=1), needs=_ADMIN),
+    "Admin.consumers": Call(lambda w: w.admin.consumers.connections("TOOLS_CONSUMER"), needs=_ADMIN),
+    "Admin.producers": Call(lambda w: w.admin.producers.list(), needs=_ADMIN),
+    "Admin.brokers": Call(lambda w: w.admin.brokers.runtimes(), needs=_ADMIN),
+    "Admin.name_servers": Call(lambda w: w.admin.name_servers.get("nobody", "nothing"), needs=_ADMIN),
+    "Admin.config": Call(lambda w: (w.admin.config, repr(w.admin)), needs=_ADMIN),
+    "Admin.start": Call(_started("Admin")),
+    "Admin.run": Call(_run("Admin"), ("trio",)),
+    "Admin.start, a second time": Call(lambda w: w.start(w.admin), needs=_ADMIN, refused=True),
+    "Admin.reopen": Call(lambda w: w.admin.reopen(), needs=_ADMIN, refused=True),
+    "Admin.close": Call(lambda w: w.close(w.admin), needs=_ADMIN, closes=True, surfaces=NO_BLOCK),
     # MQClientInstance
     "MQClientInstance.is_open, config, client_id": Call(
         lambda w: (w.client.is_open, w.client.config, w.client.client_id, repr(w.client))
@@ -319,6 +347,7 @@ _IN_ITS_BLOCK = "left by the end of its block, in the task that entered it"
 _FOR_SURFACES = "what the other two surfaces are built on"
 _OF_PRODUCERS = dict.fromkeys(
     (
+        "admin",
         "batches",
         "config",
         "create_topic",
@@ -334,84 +363,13 @@ _OF_PRODUCERS = dict.fromkeys(
 )
 NOT_CALLS = {
     "trio": {
-        "Producer": dict.fromkeys(
-            (
-                "ask",
-                "client_closing",
-                "in_report",
-                "of_surface",
-                "on_route_changed",
-                "prepare_request",
-                "statistics_with",
-                "under_way_inside",
-            ),
-            _FOR_SURFACES,
-        )
+        "Producer": {"close": _IN_ITS_BLOCK},
+        "TransactionProducer": {name: why for name, why in _OF_PRODUCERS.items() if name != "config"}
         | {"close": _IN_ITS_BLOCK},
-        "TransactionProducer": dict.fromkeys(
-            (
-                "ask",
-                "begin",
-                "client_closing",
-                "end",
-                "in_report",
-                "of_surface",
-                "in_checker",
-                "frame_of",
-                "note_untold",
-                "on_route_changed",
-                "prepare_request",
-                "statistics_with",
-                "tell",
-                "under_way_inside",
-            ),
-            _FOR_SURFACES,
-        )
-        | {name: why for name, why in _OF_PRODUCERS.items() if name != "config"}
-        | {"close": _IN_ITS_BLOCK, "on_check": "called by what brokers ask", "topics": "called by the heartbeat"},
-        "PushConsumer": {
-            "adopt": _FOR_SURFACES,
-            "check_crash": _FOR_SURFACES,
-            "check_may_commit": _FOR_SURFACES,
-            "client_closing": "called by the client",
-            "close": _IN_ITS_BLOCK,
-            "consumer_data": "called by the heartbeat",
-            "driven": "called by what brokers ask",
-            "in_listener": _FOR_SURFACES,
-            "on_route_changed": "called by the client",
-            "rebalance_now": "called by what brokers ask",
-            "topics": "called by the heartbeat",
-        },
-        "LitePullConsumer": {
-            "acknowledge": _FOR_SURFACES,
-            "check_assigned": _FOR_SURFACES,
-            "check_crash": _FOR_SURFACES,
-            "check_may_commit": _FOR_SURFACES,
-            "check_offsets": _FOR_SURFACES,
-            "adopt": _FOR_SURFACES,
-            "check_open": _FOR_SURFACES,
-            "client_closing": "called by the client",
-            "close": _IN_ITS_BLOCK,
-            "consumer_data": "called by the heartbeat",
-            "driven": "called by what brokers ask",
-            "give_back": _FOR_SURFACES,
-            "has_ended": _FOR_SURFACES,
-            "in_hook": _FOR_SURFACES,
-            "lend": _FOR_SURFACES,
-            "on_route_changed": "called by the client",
-            "rebalance_now": "called by what brokers ask",
-            "topics": "called by the heartbeat",
-        },
-        "PullConsumer": {
-            "client_closing": "called by the client",
-            "close": _IN_ITS_BLOCK,
-            "consumer_data": "called by the heartbeat",
-            "driven": "called by what brokers ask",
-            "in_hook": _FOR_SURFACES,
-            "on_route_changed": "called by the client",
-            "rebalance_now": "called by what brokers ask",
-            "topics": "called by the heartbeat",
-        },
+        "PushConsumer": {"close": _IN_ITS_BLOCK},
+        "LitePullConsumer": {"close": _IN_ITS_BLOCK},
+        "PullConsumer": {"close": _IN_ITS_BLOCK},
+        "Admin": {"close": _IN_ITS_BLOCK},
         "MQClientInstance": {
             "check_here": "called by roles",
             "check_open": _FOR_SURFACES,

@@ -66,4 +66,4 @@ def _carry_out(broker, processor, connection, request):
     if connection.is_open:
         connection.recall_request(request)
         broker.lanes.submit("send", processor, connection, request)
-        broker.storing.turn.finish()
+        broker.lanes.finish()

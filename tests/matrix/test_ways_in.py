@@ -29,6 +29,7 @@ LEADING = SOME | {
     "PullConsumer.pull",
     "PullConsumer.start",
     "PullConsumer.close",
+    "Admin.topics",
     "replay_dead_letters",
 }
 """Each goes a way of its own through a surface, and is tried from every place with the matrices.

@@ -19,7 +19,7 @@ OF_USERS = re.compile(
     r"|Checker|Executor|Serializer"
 )
 """Annotations of what calls the user's code."""
-FOR_SURFACES = {"plain_runner", "async_runner", "async_caller"}
+FOR_SURFACES = {"_surface"}
 AN_ITERABLE = ("an iterable of queues",)
 CHECKERS = ("a checker", "an async checker")
 HOOKS_OF_SENDS = ("check_forbidden", "before_send", "after_send")

@@ -62,8 +62,8 @@ class World:
         needs: the parts that run in it beside the client and the producer, each with its cast (see `casts`), "" for the
             usual one: "consumer", a push consumer of three topics; "ordered" and "broadcast", others of one topic;
             "lite", a lite pull consumer that has `pulled` assigned; "handed out", a message of its; "sharing", another
-            one that subscribes a topic; "puller"; "transactions", a producer of them; "closed producer" and "closed
-            consumer", which are closed. "producer" is always there, and only has a cast.
+            one that subscribes a topic; "puller"; "admin"; "transactions", a producer of them; "closed producer" and
+            "closed consumer", which are closed. "producer" is always there, and only has a cast.
         settings: of the producer.
     """
 
@@ -104,6 +104,8 @@ class World:
         """One that is not started."""
         if kind == "MQClientInstance":
             return self.module.MQClientInstance(namesrv=self.namesrv)
+        if kind == "Admin":
+            return self.module.Admin(client=self.client)
         if kind == "TransactionProducer":
             more = {"checker": committed} | more
         # A finaliser that closes a consumer may strike where its closing waits for: that takes so long, and no longer.
@@ -145,6 +147,9 @@ class World:
 
     def _make_puller(self, cast):
         return self.new("PullConsumer", **PULLER[cast](self.users))
+
+    def _make_admin(self, cast):
+        return self.new("Admin")
 
     def _make_transactions(self, cast):
         return self.new("TransactionProducer", topics=["Orders"], **TRANSACTIONS[cast](self.users))

@@ -21,12 +21,12 @@ from tests.tables import Table
 def test_a_plain_message() -> None:
     message = Message("T", b"body")
     assert (message.topic, message.body, message.flag) == ("T", b"body", 0)
-    assert message.properties == {"WAIT": "true"}
+    assert message.wire_properties == {"WAIT": "true"}
     assert (message.tags, message.keys, message.sharding_key, message.delay_level) == (None, (), None, 0)
     assert message.wait_store_ok
 
 
-def test_everything_beside_the_body_is_a_property() -> None:
+def test_everything_beside_the_body_is_a_property_on_the_wire() -> None:
     message = Message(
         "T",
         b"x",
@@ -37,7 +37,7 @@ def test_everything_beside_the_body_is_a_property() -> None:
         delay_level=3,
         wait_store_ok=False,
     )
-    assert message.properties == {
+    assert message.wire_properties == {
         "WAIT": "false",
         "TAGS": "t",
         "KEYS": "k1 k2",
@@ -106,8 +106,9 @@ def test_wait_store_ok_is_true_or_false(wrong: Any) -> None:
 
 @given(user_properties())
 def test_P16_user_properties_are_kept(properties: dict[str, str]) -> None:
-    kept = Message("T", b"x", properties=properties).properties
-    assert kept == {"WAIT": "true", **properties}
+    message = Message("T", b"x", properties=properties)
+    assert message.properties == properties
+    assert message.wire_properties == {"WAIT": "true", **properties}
 
 
 def test_P16_reserved_names_are_refused() -> None:
@@ -118,9 +119,25 @@ def test_P16_reserved_names_are_refused() -> None:
                     Message("T", b"x", properties={name: "v"})
 
 
-def test_P16_the_reserved_names_are_java_s() -> None:
-    assert len(RESERVED_PROPERTIES) == 51
-    assert PropertyName.SHARDING_KEY not in RESERVED_PROPERTIES
+def test_P16_the_reserved_names_are_java_s_and_what_nobody_has_to_set() -> None:
+    free = {str(name) for name in vars(PropertyName).values()} - RESERVED_PROPERTIES
+    assert len(RESERVED_PROPERTIES) == 51 + 7
+    assert free >= {"CHECK_IMMUNITY_TIME_IN_SECONDS", "INNER_MULTI_DISPATCH", "TRACE_CONTEXT"}, "programs set these"
+    assert not free & {"__SHARDINGKEY", "__transactionId__", "TRANSACTION_CHECK_TIMES", "INNER_NUM", "INNER_BASE"}
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("TAGS", "tags"), ("KEYS", "keys"), ("__SHARDINGKEY", "sharding_key"), ("DELAY", "delay_level"),
+        ("TIMER_DELAY_MS", "delay"), ("TIMER_DELIVER_MS", "deliver_at"), ("WAIT", "wait_store_ok"),
+    ],
+)  # fmt: skip
+def test_P16_a_reserved_name_that_an_argument_sets_is_refused_with_it(name: str, argument: str) -> None:
+    with pytest.raises(
+        ConfigError, match=f"'{name}' is used by RocketMQ itself: make the message with {argument}= instead"
+    ):
+        Message("T", b"x", properties={name: "v"})
 
 
 @pytest.mark.parametrize("bad", [None, "", " ", "\t\n", 5, b"x"], ids=repr)
@@ -212,12 +229,12 @@ def test_what_cannot_be_meant_is_refused(arguments: dict[str, Any], reason: str)
     ids=str,
 )
 def test_delays(arguments: dict[str, Any], name: str, value: str) -> None:
-    assert Message("T", b"x", **arguments).properties == {"WAIT": "true", name: value}
+    assert Message("T", b"x", **arguments).wire_properties == {"WAIT": "true", name: value}
 
 
 def test_DL3_a_moment_that_has_just_passed_is_now() -> None:
     with wall_clock(lambda: 1_800_000_000_000):
-        assert Message("T", b"x", deliver_at=1_799_999_999_000).properties["TIMER_DELIVER_MS"] == "1799999999000"
+        assert Message("T", b"x", deliver_at=1_799_999_999_000).system_properties["TIMER_DELIVER_MS"] == "1799999999000"
         with pytest.raises(ConfigError, match=r"was 1\.001 s ago"):
             Message("T", b"x", deliver_at=1_799_999_998_999)
 
@@ -240,7 +257,7 @@ def test_a_message_for_testing_a_listener_is_made_by_hand() -> None:
         reconsume_times=2, born_timestamp=10, store_timestamp=20,
     )  # fmt: skip
     assert (message.topic, message.body, message.tags, message.keys) == ("T", b"x", "a", ("k1", "k2"))
-    assert message.properties == {"p": "q", "TAGS": "a", "KEYS": "k1 k2"}
+    assert message.wire_properties == {"p": "q", "TAGS": "a", "KEYS": "k1 k2"}
     assert message.queue == MessageQueue("T", "b", 3)
     assert (message.queue_offset, message.reconsume_times, message.born_timestamp, message.store_timestamp) == (
         7,
@@ -284,7 +301,7 @@ def test_a_value_takes_the_place_of_a_body() -> None:
     assert (message.body, message.value, message.has_value) == (b"", {"secret": 1}, True)
     assert repr(message) == "<Message to T, a value tags='t'>"
     for again in (pickle.loads(pickle.dumps(message)), copy.copy(message)):
-        assert (again.value, again.properties) == (message.value, message.properties)
+        assert (again.value, again.wire_properties) == (message.value, message.wire_properties)
     none = Message("T", value=None)
     assert (none.value, none.has_value) == (None, True)
     plain = Message("T", b"x")

@@ -26,7 +26,7 @@ def request(**changes: str | None) -> MessageExt:
 def test_S18_a_reply_carries_what_its_request_is_found_by() -> None:
     reply = create_reply_message(request(), b"42", tags="t", keys=["k"], properties={"unit": "EUR"})
     assert (reply.topic, reply.body) == ("c1_REPLY_TOPIC", b"42")
-    assert reply.properties == {
+    assert reply.wire_properties == {
         "WAIT": "true",
         "unit": "EUR",
         "TAGS": "t",
@@ -45,7 +45,7 @@ def test_S18_what_is_no_request_cannot_be_replied_to(name: str) -> None:
 
 
 def test_S18_a_request_without_a_time_to_live_can_be_replied_to() -> None:
-    assert "TTL" not in create_reply_message(request(TTL=None), b"42").properties
+    assert "TTL" not in create_reply_message(request(TTL=None), b"42").system_properties
 
 
 def test_S18_only_a_message_that_was_consumed_can_be_replied_to() -> None:
@@ -58,11 +58,11 @@ def test_S18_only_a_message_that_was_consumed_can_be_replied_to() -> None:
 def test_S18_a_request_is_a_copy_of_its_message() -> None:
     message = Message("T", b"x", tags="t", keys=["k"], sharding_key="s")
     message.flag = 7
-    before = dict(message.properties)
+    before = dict(message.wire_properties)
     made = as_request(message, correlation_id="id", client_id="me@1", ttl=250)
-    assert message.properties == before
+    assert message.wire_properties == before
     assert (made.topic, made.body, made.flag) == ("T", b"x", 7)
-    assert made.properties == before | {"CORRELATION_ID": "id", "REPLY_TO_CLIENT": "me@1", "TTL": "250"}
+    assert made.wire_properties == before | {"CORRELATION_ID": "id", "REPLY_TO_CLIENT": "me@1", "TTL": "250"}
 
 
 def test_S18_a_reply_is_not_asked_and_neither_is_anything_else() -> None:

@@ -102,7 +102,7 @@ def test_a_time_that_is_no_time_does_not_keep_a_message_from_its_listener() -> N
     taken: list[object] = []
     around = Receives(Instruments(TracerProvider(), NoOpMeterProvider(), None), role()).around(taken.append)
     message = stored(0)
-    message.properties["TIMER_DELIVER_MS"] = "9" * 5000
+    message.wire_properties["TIMER_DELIVER_MS"] = "9" * 5000
     around(message)
     assert taken == [message]
 

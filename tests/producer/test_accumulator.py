@@ -14,7 +14,7 @@ from rocketpy.config import ProducerConfig
 from rocketpy.message import MessageQueue
 from rocketpy.producer.accumulator import Accumulator
 from rocketpy.producer.batching import Batch
-from rocketpy.producer.items import Entry, Head
+from rocketpy.producer.items import Head, LingeringMessage
 from rocketpy.remoting.timers import Timers
 
 LINGER = 0.05
@@ -70,7 +70,9 @@ class Threads:
     def send(self, body, topic="Orders", sharding_key=None):
         sink, head = Sink(), Head(b"", None, "true", sharding_key)
         deadline = trio.current_time() + 3
-        self._accumulator.drop_in(Entry(topic, body, 0, head, None, sink, None, 3.0, 1, deadline, waits=True))
+        self._accumulator.drop_in(
+            LingeringMessage(topic, body, 0, head, None, sink, None, 3.0, 1, deadline, waits=True)
+        )
         return sink
 
     def run(self):
@@ -196,7 +198,7 @@ def formed(messages):
     for number, (size, different) in enumerate(messages):
         fields = LIKE | different
         body = bytes([number]) * size
-        accumulator.drop_in(Entry(body=body, flag=0, sink=Sink(), deadline=fields["timeout"], **fields))
+        accumulator.drop_in(LingeringMessage(body=body, flag=0, sink=Sink(), deadline=fields["timeout"], **fields))
     for call in posts:
         call()
     accumulator.close()

@@ -189,7 +189,7 @@ async def test_S17_what_may_not_share_a_frame_does_not(autojump_clock, opened):
 
 async def test_S17_what_has_a_time_or_a_part_of_its_own_never_lingers(autojump_clock, opened):
     request = MessageExt("T", b"x")
-    request.properties.update({"CLUSTER": "c", "CORRELATION_ID": "1", "REPLY_TO_CLIENT": "a"})
+    request.wire_properties.update({"CLUSTER": "c", "CORRELATION_ID": "1", "REPLY_TO_CLIENT": "a"})
     never = [
         Message("T", b"x", delay_level=3),
         Message("T", b"x", delay=1),
@@ -220,7 +220,7 @@ async def test_S17_messages_that_differ_in_little_travel_as_all_others_do(autoju
         await producer.send(Message("T", b"warm"))
         flagged, one, two = (Message("T", body, tags="t") for body in (b"4", b"5", b"6"))
         flagged.flag = 7
-        one.properties["UNIQ_KEY"] = two.properties["UNIQ_KEY"] = "X" * 32
+        one.wire_properties["UNIQ_KEY"] = two.wire_properties["UNIQ_KEY"] = "X" * 32
         alike = [Message("T", b"%d" % number, tags="t") for number in range(3)]
         other = Message("T", b"7", tags="t", keys=["k"])
         for given in (
@@ -235,7 +235,7 @@ async def test_S17_messages_that_differ_in_little_travel_as_all_others_do(autoju
             [taken] = broker.taken
             items = {item.body: item for item in decode_batch(taken.body)}
             for message, result in zip(given, results, strict=True):
-                properties = {**message.properties, "UNIQ_KEY": result.message_id}
+                properties = {**message.wire_properties, "UNIQ_KEY": result.message_id}
                 assert items[message.body].flag == message.flag
                 text = items[message.body].properties.decode()
                 assert decode_properties(text) == properties
@@ -260,7 +260,7 @@ async def test_S17_a_message_is_sent_as_it_was_when_it_was_given(autojump_clock,
             await trio.sleep(0.01)
             tasks.start_soon(producer.send, message)
             await trio.sleep(0.01)
-            message.body, message.properties["KEYS"] = b"after", "changed"
+            message.body, message.wire_properties["KEYS"] = b"after", "changed"
         assert slow.frames[-1] == [b"before"]
 
 
@@ -354,7 +354,7 @@ async def test_S17_what_is_wrong_with_a_message_is_told_at_once_and_harms_no_oth
     broker = BatchBroker()
     async with opened(broker, linger=LINGER) as (producer, _):
         wrong = Message("T", b"x")
-        wrong.properties["a"] = "\ud800"
+        wrong.wire_properties["a"] = "\ud800"
         long = Message("T", b"x", properties={"a": "x" * 40_000})
         results = await gather(producer, [*numbered(3), wrong, long, Message("a b", b"x")])
         assert [type(each) for each in results[3:]] == [LocalProtocolError, LocalProtocolError, ConfigError]

@@ -241,5 +241,5 @@ async def test_a_delivery_time_is_sent_to_brokers_that_know_it(autojump_clock, o
             await trio.sleep(1)
             assert len(broker.taken) == 3
         await producer.send(Message("T", b"x", delay_level=3))
-    warnings = [record for record in caplog.records if "does not tell its version" in record.getMessage()]
+    warnings = [record for record in caplog.records if "does not report its version" in record.getMessage()]
     assert len(warnings) == (version == 0)

@@ -26,7 +26,7 @@ async def test_S17_a_flag_that_is_none_is_refused_at_once(autojump_clock, opened
 
 async def test_S17_a_sharding_key_that_is_no_text_is_refused_at_once(autojump_clock, opened):
     wrong = Message("T", b"x")
-    wrong.properties["__SHARDINGKEY"] = 7
+    wrong.wire_properties["__SHARDINGKEY"] = 7
     async with opened(BatchBroker(), linger=LINGER) as (producer, _):
         with pytest.raises(ConfigError, match="the sharding key of a message is a str"):
             await producer.send(wrong)

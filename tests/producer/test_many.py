@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from rocketpy.client.selection import sharding_queue
+from rocketpy.client.sends.selection import sharding_queue
 from rocketpy.errors import (
     ConfigError,
     SendManyError,

@@ -50,7 +50,7 @@ async def test_of_a_frame_that_is_refused_for_its_content_the_guilty_message_is_
 async def test_a_message_that_cannot_be_sent_at_all_is_named_by_its_own_position(autojump_clock, opened):
     broker = SendBroker()
     messages = [*numbered(10)]
-    messages[4].properties["x"] = "a\x02b"
+    messages[4].wire_properties["x"] = "a\x02b"
     messages[7] = None
     failures = []
     async with opened(broker) as (producer, _):
@@ -71,7 +71,7 @@ async def test_a_message_that_cannot_be_sent_at_all_is_named_by_its_own_position
         pytest.param(name, value, place, marks=() if place == quick else pytest.mark.matrix)
         for name, value, quick in [
             *[("topic", None, 0), ("topic", 5, 3), ("topic", [], 3), ("topic", "", 4)],
-            *[("properties", None, 0), ("properties", [], 3), ("properties", {"__SHARDINGKEY": 5}, 4)],
+            *[("wire_properties", None, 0), ("wire_properties", [], 3), ("wire_properties", {"__SHARDINGKEY": 5}, 4)],
             *[("body", None, 0), ("body", "secret", 3), ("body", 5, 4), ("flag", "x", 0), ("flag", None, 4)],
         ]
         for place in (0, 3, 4)
@@ -134,7 +134,7 @@ async def test_a_message_that_is_changed_while_its_frame_is_refused_is_told_of_t
     class Late(Picky):
         def send(self, connection, request):
             messages[3].body = b""
-            messages[3].properties["KEYS"] = 3
+            messages[3].wire_properties["KEYS"] = 3
             return super().send(connection, request)
 
     failures = []
@@ -285,7 +285,7 @@ async def test_a_topic_whose_queues_go_as_they_are_looked_up_is_told_as_such(aut
             await producer.client.routes.refresh(topic)
 
         monkeypatch.setattr(producer.outside, "ensure_route", ensure_too_early)
-        with pytest.raises(SendManyError, match="the queues of T have gone a moment ago") as caught:
+        with pytest.raises(SendManyError, match="the queues of T were removed a moment ago") as caught:
             await producer.send_many(numbered(1, sharding_key="k"))
     assert isinstance(caught.value.__cause__, TopicNotFoundError)
     assert caught.value.__cause__.topic == "T"
@@ -330,7 +330,7 @@ async def test_whatever_brokers_do_every_message_is_acknowledged_or_told_of_once
         of_key = [[number for number in numbers if messages[number].sharding_key == key] for numbers in stored]
         assert [] in of_key  # all of them went to one broker
         assert all(numbers == sorted(set(numbers)) for numbers in of_key)
-    assert producer._under_way == 0
+    assert producer.outside.sends.total == 0
 
 
 # --- the end -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from rocketpy.client.instance import MQClientInstance
-from rocketpy.client.selection import by_hash, by_random
+from rocketpy.client.sends.selection import by_hash, by_random
 from rocketpy.errors import ClientClosedError, ConfigError, LocalProtocolError, RequestTimeoutError, RocketMQError
 from rocketpy.message import Message, MessageQueue
 from rocketpy.producer import Producer
@@ -37,7 +37,7 @@ async def test_S1_a_send_says_where_the_message_went(autojump_clock, opened):
     assert taken.properties["UNIQ_KEY"] == result.message_id
     assert (taken.properties["TAGS"], taken.properties["KEYS"], taken.properties["colour"]) == ("a", "k1 k2", "blue")
     assert taken.body == b"hello"
-    assert "UNIQ_KEY" not in sent.properties  # the caller's message stays as it was
+    assert "UNIQ_KEY" not in sent.wire_properties  # the caller's message stays as it was
 
 
 async def test_S1_the_request_carries_what_a_broker_needs(autojump_clock, opened):
@@ -208,7 +208,7 @@ async def test_S9_properties_in_any_script_arrive_equal(autojump_clock, opened):
 async def test_S9_separators_put_into_the_properties_by_hand_are_refused(autojump_clock, opened):
     async with opened(SendBroker()) as (producer, _):
         bad = message()
-        bad.properties["x"] = "a\x02b\x01c"
+        bad.wire_properties["x"] = "a\x02b\x01c"
         with pytest.raises(LocalProtocolError):
             await producer.send(bad)
 
@@ -216,7 +216,7 @@ async def test_S9_separators_put_into_the_properties_by_hand_are_refused(autojum
 async def test_the_counts_of_a_message_to_a_retry_topic_are_those_of_that_message_alone(autojump_clock, opened):
     broker = SendBroker()
     counted = message(topic="%RETRY%g")
-    counted.properties.update(RECONSUME_TIME="3", MAX_RECONSUME_TIMES="5")
+    counted.wire_properties.update(RECONSUME_TIME="3", MAX_RECONSUME_TIMES="5")
     async with opened(broker, topic="%RETRY%g") as (producer, _):
         for each in (counted, message(topic="%RETRY%g"), counted):
             await producer.send(each)
@@ -285,7 +285,7 @@ async def test_B2_a_batch_is_one_frame_with_an_id_for_every_message(autojump_clo
     assert result.message_id == ",".join(ids)
     assert len(set(ids)) == 3
     assert taken.header.batch is True
-    assert all("UNIQ_KEY" not in each.properties for each in batch)
+    assert all("UNIQ_KEY" not in each.wire_properties for each in batch)
 
 
 async def test_B1_messages_that_cannot_travel_together_are_refused(autojump_clock, opened):

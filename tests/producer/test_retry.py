@@ -58,7 +58,7 @@ async def test_S12_the_number_of_tries_is_one_and_the_retries(autojump_clock, op
 async def test_tries_that_came_to_the_same_are_told_once(autojump_clock, opened):
     a, _ = both([14] * 9)
     async with opened(a, retry_times_when_send_failed=2) as (producer, _):
-        with pytest.raises(SendError, match=r"in 3 tries: <broker-a at .* after 0, 0, 0 ms: ") as caught:
+        with pytest.raises(SendError, match=r"in 3 attempts: <broker-a at .* after 0, 0, 0 ms: ") as caught:
             await producer.send(message())
     assert str(caught.value).count("broker-a") == 1
 

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import trio
 
-from rocketpy.client.retries import TABLE, Again, Failure, SendKind
+from rocketpy.client.retries import TABLE, Failure, NextAttempt, SendKind
 from rocketpy.errors import (
     ConnectError,
     ConnectionLostError,
@@ -343,11 +343,11 @@ async def test_a_broker_that_does_not_even_take_the_connection_leaves_time_for_a
 def test_the_table_says_something_about_everything_and_never_stores_twice_where_order_counts(kind, failure):
     again = TABLE[kind][failure]
     if failure is Failure.FINAL:
-        assert again is Again.NO
+        assert again is NextAttempt.NO
     if kind in (SendKind.KEYED, SendKind.QUEUE, SendKind.FRAME):
-        assert again is not Again.ELSEWHERE
+        assert again is not NextAttempt.ELSEWHERE
     if kind not in (SendKind.PLAIN, SendKind.REPLY) and failure in (Failure.UNKNOWN, Failure.WEAK):
-        assert again is Again.NO
+        assert again is NextAttempt.NO
 
 
 def test_an_error_says_whether_anything_was_sent():

@@ -97,7 +97,7 @@ async def test_hooks_see_each_message_of_a_batch_and_of_those_that_travel_togeth
             ("T", b"1", ("k1",), "t"),
             ("T", b"2", (), None),
         ]
-        assert [each.properties["UNIQ_KEY"] for each in context.messages] == context.message_id.split(",")
+        assert [each.system_properties["UNIQ_KEY"] for each in context.messages] == context.message_id.split(",")
         hooks.contexts.clear()
         await producer.send_many([message(b"%d" % number) for number in range(10)], batch_size=4)
         bodies = {each.body for context in hooks.contexts for each in context.messages}

@@ -50,7 +50,7 @@ async def test_a_value_travels_as_the_serializer_writes_it(autojump_clock, opene
         assert (taken.body, taken.properties["contentType"], taken.properties["TAGS"]) == (body, content_type, "a")
     assert broker.taken[2].body == b"as it is"
     assert "contentType" not in broker.taken[2].properties
-    assert (sent.body, sent.value, sent.properties) == (b"", value, {"WAIT": "true", "TAGS": "a"})
+    assert (sent.body, sent.value, sent.wire_properties) == (b"", value, {"WAIT": "true", "TAGS": "a"})
 
 
 async def test_a_value_is_written_as_it_is_when_it_is_sent(autojump_clock, opened):
@@ -127,7 +127,7 @@ async def test_S10_what_was_received_packed_is_sent_on_packed_once(autojump_cloc
     received = decode_record(encode_record(**packed, **place, **times))
     async with opened(broker) as (producer, _):
         await producer.send(Message("T", received.body))
-        with pytest.raises(ConfigError, match="to send it on, make a new one of its topic, tags, keys and body"):
+        with pytest.raises(ConfigError, match="to forward it, make a new Message from its topic, tags, keys and body"):
             await producer.send(received)
     [taken] = broker.taken
     assert (taken.header.sys_flag, zlib.decompress(taken.body)) == (0x301, body)

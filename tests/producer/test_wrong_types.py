@@ -17,8 +17,12 @@ REFUSALS = ConfigError, LocalProtocolError
 WRONG = [
     ("topic", [], "the topic of a message was replaced by an object of type list: it must be a str|to T and \\[\\]"),
     ("topic", None, "None"),
-    ("properties", None, "the properties of a message to T were replaced by an object of type NoneType: they must be"),
-    ("properties", [], "replaced by an object of type list: they must be a dict"),
+    (
+        "wire_properties",
+        None,
+        "the wire_properties of a message to T were replaced by an object of type NoneType: they",
+    ),
+    ("wire_properties", [], "replaced by an object of type list: they must be a dict"),
     ("flag", None, "the flag of a message is a whole number from .*, not None|flags are 32-bit"),
     ("flag", "1", "the flag of a message is a whole number from .*, not '1'|flags are 32-bit"),
     ("body", None, "it must be bytes"),
@@ -70,7 +74,7 @@ async def test_a_wait_that_is_no_text_is_refused_and_waits_for_nothing(autojump_
     async with opened(BatchBroker(), linger=LINGER) as (producer, _):
         for way in (producer.send, ways(producer)["send_batch"]):
             with pytest.raises(ConfigError, match="WAIT"):
-                await way(wrong("properties", {"WAIT": []}))
+                await way(wrong("wire_properties", {"WAIT": []}))
 
 
 async def test_a_message_that_cannot_be_put_into_a_batch_fails_alone(autojump_clock, opened, monkeypatch):
@@ -104,8 +108,8 @@ async def test_a_half_message_made_by_hand_is_refused(autojump_clock, opened, li
     async with opened(broker, linger=linger) as (producer, _):
         for way in ("send", "send to a queue", "send_oneway", "request"):
             with pytest.raises(ConfigError, match=r"TRAN_MSG makes this a half.*send_in_transaction.*or remove"):
-                await ways(producer)[way](wrong("properties", received))
-        await producer.send(wrong("properties", received | {"TRAN_MSG": "false"}))
+                await ways(producer)[way](wrong("wire_properties", received))
+        await producer.send(wrong("wire_properties", received | {"TRAN_MSG": "false"}))
     assert len(broker.taken) == 1
 
 
@@ -113,9 +117,9 @@ async def test_a_half_message_made_by_hand_is_refused(autojump_clock, opened, li
 def test_a_producer_of_transactions_makes_half_messages_of_its_group_alone(group):
     producer = TransactionProducer("pg", namesrv="127.0.0.1:9876", checker=lambda message: None)
     preparer = producer._preparer
-    half, _ = producer.begin(Message("T", b"x"), lambda message, arg: None)
+    half, _ = producer.outside.transactions.begin(Message("T", b"x"), lambda message, arg: None)
     assert preparer.one(half).message is half
-    half.properties["PGROUP"] = group
+    half.wire_properties["PGROUP"] = group
     if group == "pg":
         preparer.one(half)
     else:
@@ -127,4 +131,4 @@ def test_a_producer_of_transactions_makes_half_messages_of_its_group_alone(group
 def test_a_message_of_a_transaction_is_explained_too(name, value, says):
     producer = TransactionProducer("pg", namesrv="127.0.0.1:9876", checker=lambda message: None)
     with pytest.raises(ConfigError, match=says):
-        producer._preparer.one(producer.begin(wrong(name, value), lambda message, arg: None)[0])
+        producer._preparer.one(producer.outside.transactions.begin(wrong(name, value), lambda message, arg: None)[0])

@@ -131,7 +131,7 @@ async def test_threat_F3_slow_whole_frames_are_no_offence(memory: MemoryNetwork,
 async def test_threat_F3_begun_frames_have_a_budget_over_all_connections(
     memory: MemoryNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is allocated by an announced length; what really comes is counted, and whoever holds most goes."""
+    """An announced length allocates nothing; received bytes are counted, and the peer with the most is closed."""
     announced = (10_000_000).to_bytes(4, "big") + (100).to_bytes(4, "big")
     async with running_server(memory, limits=ServerLimits(max_kept=500_000)) as server:
         small, large, good = [await connect(memory, server) for _ in range(3)]

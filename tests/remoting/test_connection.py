@@ -285,12 +285,12 @@ async def test_a_peer_that_reads_is_not_blamed_for_a_request_that_is_not_sent_in
 
         def send_more() -> None:
             link.pause("server")
-            ours._transport.on_sent = None
+            ours._transport.tells_sent = False
             ours.send_oneway(RemotingCommand(SINK, body=bytes(400_000)))
 
         async def read_after_a_second() -> None:
             await trio.sleep(1)
-            ours._transport.on_sent = send_more
+            ours._transport.tells_sent, ours._transport._on_sent = True, send_more
             link.resume()
 
         nursery.start_soon(read_after_a_second)

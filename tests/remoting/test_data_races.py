@@ -10,7 +10,7 @@ import pytest
 
 from rocketpy.errors import ConnectionLostError, RequestTimeoutError
 from rocketpy.remoting.data.call import Call
-from rocketpy.remoting.data.waiting import Waiting
+from rocketpy.remoting.data.waiting import WaitingRequests
 from rocketpy.sync.direct import DirectSends
 from rocketpy.wire.codes import SerializeType
 from rocketpy.wire.command import RemotingCommand
@@ -210,7 +210,7 @@ def test_an_answer_that_ctrl_c_strikes_is_given_to_its_caller(first):
             super().pop(*args)
             raise KeyboardInterrupt  # as a signal handler does that runs as soon as this has returned
 
-    waiting, call = Waiting(WireLimits()), Call(0.0)
+    waiting, call = WaitingRequests(WireLimits()), Call(0.0)
     waiting.slots = Struck({5: call})
     if not first:
         waiting.slots = {5: call}

@@ -222,7 +222,7 @@ def _log_level(caplog: pytest.LogCaptureFixture) -> None:
 
 
 async def test_a_server_that_is_cancelled_has_stopped_at_once(network: Network) -> None:
-    """Whoever stops it while all is being cancelled must not wait for a server that has ended already."""
+    """A stop during a cancellation must not wait for a server that has ended already."""
     begun = trio.current_time()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:

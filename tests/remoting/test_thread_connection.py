@@ -125,6 +125,69 @@ def test_a_caller_that_is_alone_reads_for_itself(connection, clock, peer):
     assert len(connection) == 0
 
 
+def begin(connection, clock, *bodies):
+    opaques = [connection.next_opaque() for _ in bodies]
+    frames = [(opaque, request_frame(opaque, body)) for opaque, body in zip(opaques, bodies, strict=True)]
+    return list(zip(opaques, connection.begin(frames, clock() + PATIENCE), strict=True))
+
+
+def test_a_caller_that_has_begun_several_reads_all_for_itself(connection, clock, peer):
+    before = set(threading.enumerate())
+    bodies = [b"%d" % number for number in range(8)]
+    for _ in range(10):
+        calls = begin(connection, clock, *bodies)
+        peer.answer(*reversed(peer.read(8)))
+        assert [connection.end(*call).body for call in calls] == bodies
+    assert set(threading.enumerate()) <= before
+    assert len(connection) == 0
+
+
+def test_what_was_begun_is_no_hindrance_to_others(connection, clock, peer):
+    first, second, third = begin(connection, clock, b"1", b"2", b"3")
+    requests = peer.read(3)
+    other = in_thread(exchange, connection, clock, b"other")
+    peer.answer(*peer.read())
+    assert ended(other).body == b"other"
+    assert connection.give_up(second[0])
+    peer.answer(*requests)
+    assert (connection.end(*third).body, connection.end(*first).body) == (b"3", b"1")
+    assert len(connection) == 0
+
+
+def test_what_was_begun_fails_with_the_connection(connection, clock, peer):
+    calls = begin(connection, clock, b"1", b"2")
+    peer.answer(peer.read(2)[0])
+    peer.close()
+    assert connection.end(*calls[0]).body == b"1"
+    with pytest.raises(ConnectionLostError):
+        connection.end(*calls[1])
+    with pytest.raises(ConnectionLostError, match="nothing was sent"):
+        begin(connection, clock, b"3")
+
+
+def test_a_connection_that_is_retired_while_several_are_sent_is_closed(connection, clock, monkeypatch):
+    append = connection._output.append
+
+    def retired_meanwhile(frame):
+        append(frame)
+        connection.retire()  # as the loop of the client does with one that seems unused
+
+    monkeypatch.setattr(connection._output, "append", retired_meanwhile)
+    with pytest.raises(ConnectionLostError, match="nothing was sent"):
+        begin(connection, clock, b"1", b"2")
+    assert len(connection) == 0, "nobody waits for the first one either"
+    assert connection.error is not None
+
+
+def test_a_late_caller_gets_what_has_come_in_time(connection, clock, peer):
+    (came, late) = begin(connection, clock, b"1", b"2")
+    peer.answer(peer.read(2)[0])
+    clock.ahead = 2 * PATIENCE
+    assert connection.end(*came).body == b"1"
+    with pytest.raises(RequestTimeoutError):
+        connection.end(*late)
+
+
 def test_many_threads_share_it_and_each_gets_its_own_answer(connection, clock, peer):
     peer.answer_all()
 

@@ -39,7 +39,7 @@ def seen(message: MessageExt) -> Seen:
         queue_id=message.queue_id,
         offset=message.queue_offset,
         body=message.body,
-        tags=message.properties.get(PropertyName.TAGS),
+        tags=message.wire_properties.get(PropertyName.TAGS),
         properties={AMOUNT: message.properties[AMOUNT]} if AMOUNT in message.properties else {},
     )
 
@@ -112,7 +112,7 @@ class Member(ABC):
 
     def _delivery(self, message: MessageExt, call: int) -> Delivery:
         found = seen(message)
-        retried = PropertyName.RETRY_TOPIC in message.properties
+        retried = PropertyName.RETRY_TOPIC in message.wire_properties
         if not retried:
             self._seen.append(found)
         return Delivery(

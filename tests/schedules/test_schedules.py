@@ -15,10 +15,10 @@ import attrs
 import pytest
 
 from rocketpy import LitePullConsumer, MessageQueue, PushConsumer
-from rocketpy.consumer import pull
-from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
-from rocketpy.consumer.driven import DrivenConsumer
-from rocketpy.consumer.lite.driven import DrivenLitePull
+from rocketpy.consumer.calling.consume_orderly import ConsumeMessageOrderlyService
+from rocketpy.consumer.lite.driven_lite_pull import DrivenLitePull
+from rocketpy.consumer.pulling import pull
+from rocketpy.consumer.requests.driven_push import DrivenPush
 from rocketpy.consumer.subscription import Subscription
 from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
 from tests.checker import Kind, Outcome
@@ -119,7 +119,7 @@ BACK = Event(30.0, "back", "g", lasts=15.0)
     [
         (Subscription, "wants", lambda *_: True, small(Kind.POLLED, filter=Filter(tags="Aa || c")), "I10"),
         (Subscription, "wants", lambda *_: False, small(Kind.ORDERLY, filter=Filter(tags="Aa || c")), "I2"),
-        (DrivenConsumer, "carry_out_resets", nothing, small(Kind.CONCURRENT, BACK, tells_clients=True), "I2"),
+        (DrivenPush, "carry_out_resets", nothing, small(Kind.CONCURRENT, BACK, tells_clients=True), "I2"),
         (DrivenLitePull, "carry_out_resets", nothing, small(Kind.POLLED, BACK, tells_clients=True), "I2"),
         (ConsumerOffsetTable, "tell_reset", lambda *_, **__: None, small(Kind.ORDERLY, BACK), "I2"),
         (KeptFile, "read", nothing, small(Kind.BROADCAST, RESTARTS), "I11"),

@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from rocketpy import MessageQueue
-from rocketpy.consumer.local_file_offset_store import LocalFileOffsetStore
+from rocketpy.consumer.offsets.local_file_offset_store import LocalFileOffsetStore
 from rocketpy.remoting.memory import MemoryLink, MemoryNetwork
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.schedules.history import History

@@ -35,16 +35,24 @@ def try_msgpack() -> None:
         raise AssertionError(f"{form.encode({'n': 2**64})!r} was written")
 
 
+NEED_SPARK = {f"rocketpy.spark.source.{name}" for name in ("arrow", "spark_classes", "values")}
+NEED_SPARK |= {f"rocketpy.spark.writer.{name}" for name in ("arrow_rows", "spark_classes")}
+
+
 def import_all(names: list[str]) -> None:
-    """Each of them; the archive holds no opentelemetry, which is an extra, and what needs it says so."""
+    """Each of them; the archive holds neither opentelemetry nor prometheus-client, and what needs these extras says so.
+
+    Nor does it hold PySpark and pyarrow: executors that read have them.
+    """
     refused = {}
     for name in names:
         try:
             importlib.import_module(name)
         except ImportError as error:
             refused[name] = str(error)
-    assert list(refused) == ["rocketpy.otel"], refused
-    assert "install rocketpy with its extra, rocketpy[otel]" in refused["rocketpy.otel"], refused
+    assert set(refused) == {"rocketpy.otel", "rocketpy.prometheus", *NEED_SPARK}, refused
+    for extra in ("otel", "prometheus"):
+        assert f"install rocketpy with its extra, rocketpy[{extra}]" in refused[f"rocketpy.{extra}"], refused
 
 
 def main(archive: str, namesrv: str) -> None:

@@ -41,7 +41,7 @@ def test_all_of_rocketpy_works_from_the_archive_alone(made: Path) -> None:
         said = python("-I", "-S", script, made, cluster.name_server_addresses)
         (message,) = cluster.wait_messages("Archived")
     assert message.body == b"one"
-    assert f"rocketpy lies in an archive already, {made}: give Spark that one" in said
+    assert f"rocketpy is already in an archive, {made}: pass that one to Spark" in said
     assert f"modules from {made}" in said
 
 

@@ -152,7 +152,7 @@ def test_properties_that_cannot_be_carried_are_refused(value: object, reason: st
 def test_properties_are_what_a_message_would_have(properties: dict[str, str]) -> None:
     message = RowMapping(topic="Orders").to_message()({"value": b"x", "properties": properties})
     assert message is not None
-    assert message.properties == Message("Orders", b"x", properties=properties).properties
+    assert message.wire_properties == Message("Orders", b"x", properties=properties).wire_properties
 
 
 @given(property_maps())
@@ -220,7 +220,7 @@ def test_a_row_says_once_when_it_is_due() -> None:
     row = {"value": b"x", "delay_level": 3, "deliver_at": MOMENT}
     with pytest.raises(BadRow, match="both delay_level and deliver_at say when"):
         to_message(row)
-    assert to_message({**row, "delay_level": 0}).properties["TIMER_DELIVER_MS"] == str(MOMENT_MS)
+    assert to_message({**row, "delay_level": 0}).wire_properties["TIMER_DELIVER_MS"] == str(MOMENT_MS)
     assert to_message({**row, "deliver_at": None}).delay_level == 3
 
 
@@ -257,7 +257,7 @@ def test_whatever_stands_in_a_row_it_is_a_message_or_a_bad_row(row: dict[str, An
         assert message is not None
         assert type(message.body) is bytes
         assert message.body
-        assert all(type(text) is str and text for pair in message.properties.items() for text in pair)
+        assert all(type(text) is str and text for pair in message.wire_properties.items() for text in pair)
         return
     assert isinstance(blamed.__cause__, ConfigError | SerializationError)
     assert blamed.skippable

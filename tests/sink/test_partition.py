@@ -104,7 +104,7 @@ def test_what_cannot_be_sent_is_given_up_and_counted(write, bodies, caplog):
     assert bodies() == [b"four", b"one"]
     said = [record.getMessage() for record in caplog.records if record.name == "rocketpy.spark.partition"]
     assert said[0].startswith("giving up row 3 of partition 3 (keys 'k3')")
-    assert said[1:] == ["2 rows of partition 3 were given up and counted"]
+    assert said[1:] == ["2 rows of partition 3 could not be sent, and were counted"]
 
 
 @pytest.mark.waits("what was gone is dialled again after a while, in real time")
@@ -118,7 +118,7 @@ def test_a_frame_that_is_not_acknowledged_is_named_by_its_first_row(write, clust
     finally:
         cluster.start_broker(0)
     assert "the last of them row 4" in caught.value.reason
-    assert "none of 3 tries was acknowledged; the last of them, at broker-a: cannot connect" in caught.value.reason
+    assert "none of 3 attempts was acknowledged; the last of them, at broker-a: cannot connect" in caught.value.reason
     assert isinstance(caught.value.__cause__, SendError)
 
 

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from rocketpy import Message, MessageExt
 from rocketpy.spark.provenance import Origin, Provenance, provenance_of
+from rocketpy.wire.message_id import decode_unique_id, uniq_id_offset_in_month
+from rocketpy.wire.properties import decode_properties, encode_properties
 
 
 def message(topic: str = "Orders") -> Message:
@@ -15,12 +17,14 @@ def message(topic: str = "Orders") -> Message:
 
 
 def received(sent: Message) -> MessageExt:
-    return MessageExt(sent.topic, sent.body, properties=sent.properties)
+    return MessageExt(sent.topic, sent.body, properties=sent.wire_properties)
 
 
 def test_a_job_says_application_stage_partition_and_row() -> None:
     marked = Provenance(app="local-17", stage=4, partition=3).mark(message(), 9)
-    assert marked.properties == {
+    unique_id = marked.wire_properties.pop("UNIQ_KEY")
+    assert (len(unique_id), unique_id[20:]) == (32, "000000000009")
+    assert marked.wire_properties == {
         "WAIT": "true", "KEYS": "AA-1", "carrier": "UA", "SPARK_APP": "local-17", "SPARK_STAGE": "4",
         "SPARK_PART": "3", "SPARK_SEQ": "9",
     }  # fmt: skip
@@ -30,7 +34,7 @@ def test_a_job_says_application_stage_partition_and_row() -> None:
 def test_a_micro_batch_says_query_and_batch_and_nothing_that_changes_when_it_is_run_again() -> None:
     first = Provenance(app="local-17", query="q", batch=0, stage=4, partition=0).mark(message(), 1)
     again = Provenance(app="local-18", query="q", batch=0, stage=9, partition=0).mark(message(), 1)
-    assert "SPARK_STAGE" not in first.properties
+    assert "SPARK_STAGE" not in first.wire_properties
     assert (
         provenance_of(received(first))
         == provenance_of(received(again))
@@ -63,6 +67,17 @@ def test_nothing_is_left_of_where_a_message_came_from_before() -> None:
     assert provenance_of(old) == Origin("Orders", "q", 7, 5, 1, streamed=True)
     assert marked.properties["carrier"] == "UA"
     assert "SPARK_QID" not in marked.properties
+
+
+@pytest.mark.parametrize("name", ["SPARK_BID", "SPARK_STAGE"])
+def test_a_part_of_another_provenance_is_not_taken_for_one_of_this(name: str) -> None:
+    provenance = Provenance(app="nightly", partition=3)
+    given = Message("Orders", b"x", properties={name: "77", "SPARK_QID": "q"})
+    encoded = provenance.mark_encoded([encode_properties(given.wire_properties)], [9])
+    marked = provenance.mark(given, 9)
+    assert provenance_of(marked) == Origin("Orders", "nightly", None, 3, 9)
+    del marked.wire_properties["UNIQ_KEY"]
+    assert [decode_properties(text) for text in encoded] == [marked.wire_properties]
 
 
 def test_what_all_messages_share_is_made_once() -> None:
@@ -104,3 +119,55 @@ def test_different_rows_have_different_origins(rows: set[tuple[str, int, int, in
         origins.add(provenance_of(Provenance(partition=partition, **told).mark(message(topic), row)))
     assert None not in origins
     assert len(origins) == len(rows)
+
+
+# --- unique ids -----------------------------------------------------------------------------------------
+
+
+def test_the_unique_id_of_a_row_is_the_same_when_it_is_sent_again() -> None:
+    first = Provenance(app="local-17", query="q", batch=0, stage=4, partition=3)
+    again = Provenance(app="local-18", query="q", batch=0, stage=9, partition=3)
+    assert (
+        first.unique_ids("Orders", [9])[0] == again.unique_ids("Orders", [9])[0] == "76F4D9F3C3D897525969000000000009"
+    )
+    assert first.id_of_key("Orders", "AA-1") == again.id_of_key("Orders", "AA-1")
+    assert Provenance(query="q", batch=0, partition=4).id_of_key("Orders", "AA-1") == first.id_of_key("Orders", "AA-1")
+
+
+@pytest.mark.parametrize("row", [1, 65_536, 2**32, 2**47])
+def test_tools_read_a_unique_id_as_one_of_a_client(row: int) -> None:
+    made = Provenance(query="q", batch=0, partition=3).unique_ids("Orders", [row])[0]
+    found = decode_unique_id(made, now=1_750_000_000_000)
+    assert found.counter == row % 65_536
+    assert uniq_id_offset_in_month(made) == row // 65_536
+    by_key = Provenance(query="q", batch=0, partition=3).id_of_key("Orders", str(row))
+    assert uniq_id_offset_in_month(by_key) == 0
+    assert len(by_key) == 32
+
+
+def test_a_unique_id_of_before_is_replaced() -> None:
+    old = Provenance(query="q", batch=7, partition=5).mark(message(), 1)
+    marked = Provenance(app="local-17", stage=4, partition=3).mark(old, 2)
+    assert (
+        marked.wire_properties["UNIQ_KEY"]
+        == Provenance(app="local-17", stage=4, partition=3).unique_ids("Orders", [2])[0]
+    )
+    assert received(marked).message_id == marked.wire_properties["UNIQ_KEY"]
+
+
+def test_steps_topics_partitions_and_rows_have_ids_of_their_own() -> None:
+    made = [
+        Provenance(partition=partition, **told).unique_ids(topic, [row])[0]
+        for told in (
+            {"query": "q", "batch": 1}, {"query": "q", "batch": 2}, {"query": "q1", "batch": 1},
+            {"query": "1", "batch": 11}, {"app": "q", "stage": 1}, {"app": "q"}, {"app": "q1"},
+        )
+        for partition in (0, 1, 11)
+        for topic in ("Orders", "Orders1", "1")
+        for row in (1, 2)
+    ]  # fmt: skip
+    keys = [
+        Provenance(query="q", batch=1, partition=0).id_of_key(topic, key)
+        for topic, key in [("Orders", "1"), ("Orders", "11"), ("Orders1", "1"), ("Order", "s1"), ("Orders", "0")]
+    ]
+    assert len(set(made + keys)) == len(made) + len(keys)

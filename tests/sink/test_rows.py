@@ -47,7 +47,7 @@ def bad_row(row: object, **settings: Any) -> BadRow:
 def test_a_row_of_any_kind_becomes_a_message(row: object, columns: Mapping[str, str | int]) -> None:
     message = message_of(row, columns=columns)
     assert (message.topic, message.body, message.keys) == ("Orders", b"paid", ("AA-1",))
-    assert message.properties == {"WAIT": "true", "KEYS": "AA-1"}
+    assert message.wire_properties == {"WAIT": "true", "KEYS": "AA-1"}
     assert type(message.body) is bytes
 
 
@@ -79,12 +79,12 @@ def test_what_is_null_is_left_out() -> None:
         value=b"paid", tags=None, keys=None, properties=None, sharding_key=None, delay_level=None, deliver_at=None,
         wait_store_ok=None,
     )  # fmt: skip
-    assert message_of(row).properties == {"WAIT": "true"}
+    assert message_of(row).wire_properties == {"WAIT": "true"}
 
 
 def test_a_part_may_be_turned_off_and_no_column_gives_it() -> None:
     row = Row(value=b"paid", tags=["no", "tag"], keys="AA-1")
-    assert message_of(row, columns={"tags": None}).properties == {"WAIT": "true", "KEYS": "AA-1"}
+    assert message_of(row, columns={"tags": None}).wire_properties == {"WAIT": "true", "KEYS": "AA-1"}
 
 
 # --- topics -------------------------------------------------------------------------------------------
@@ -106,7 +106,10 @@ def test_a_column_that_is_named_for_the_topic_wins_where_it_is_not_null() -> Non
         (None, "the topic is null or empty: fill the column, or give one topic for all rows"),
         ("", "the topic is null or empty: fill the column, or give one topic for all rows"),
         (7, "the topic is of the type int: give a string"),
-        ("SCHEDULE_TOPIC_XXXX", "nobody may send to the topic SCHEDULE_TOPIC_XXXX: the broker writes it itself"),
+        (
+            "SCHEDULE_TOPIC_XXXX",
+            "clients cannot send to the topic SCHEDULE_TOPIC_XXXX: only the broker writes to it",
+        ),
     ],
 )
 def test_a_topic_that_cannot_be_sent_to_is_a_bad_row(topic: object, reason: str) -> None:
@@ -173,15 +176,15 @@ class NoBytes(Doubled):
 
 def test_a_value_format_of_ones_own_has_to_give_bytes() -> None:
     error = bad_row(Row(value=b"x"), value_format=NoBytes())
-    assert (str(error.__cause__), error.skippable) == ("a value format has to give bytes, not str", False)
+    assert (str(error.__cause__), error.skippable) == ("a value format must return bytes, not str", False)
 
 
 @pytest.mark.parametrize("format_", ["binary", "string", "json", "msgpack"])
 def test_null_is_no_value_in_any_format(format_: str) -> None:
     error = bad_row(Row(keys="AA-1", value=None), value_format=format_)
     assert str(error.at(17, 3)) == (
-        "row 17 of partition 3 (keys 'AA-1'): the value is null, and RocketMQ takes no message without a body: filter "
-        'such rows out, or skip them with bad_rows="skip"'
+        "row 17 of partition 3 (keys 'AA-1'): the value is null, and RocketMQ accepts no message without a body: "
+        'filter such rows out, or skip them with bad_rows="skip"'
     )
     assert error.skippable
 
@@ -204,7 +207,7 @@ def test_the_whole_row_is_an_object_of_its_columns() -> None:
     row = Row(year=2013, carrier="UA", tags="data", topic="data", delay=None)
     message = message_of(row, columns={"value": "*", "keys": "carrier"}, value_format="json")
     assert json.loads(message.body) == {"year": 2013, "carrier": "UA", "tags": "data", "topic": "data", "delay": None}
-    assert message.properties == {"WAIT": "true", "KEYS": "UA"}
+    assert message.wire_properties == {"WAIT": "true", "KEYS": "UA"}
 
 
 @pytest.mark.parametrize(
@@ -252,7 +255,7 @@ def test_a_row_without_columns_is_no_value_as_null() -> None:
             (b"1", 2),
             {},
             "there is no column 'value' for the value; the columns are 0, 1: the columns of tuples have no names, "
-            "give positions",
+            "so give positions",
         ),
         (
             Row(value=b"1"),
@@ -262,14 +265,14 @@ def test_a_row_without_columns_is_no_value_as_null() -> None:
         (
             "a line",
             {},
-            "a row is one value without columns, there is no 'value' for the value: make the value of the messages of "
-            'it with columns={"value": "*"}, or give to_message',
+            "a row is a single value without columns, so there is no 'value' for the value: use it as the value with "
+            'columns={"value": "*"}, or give to_message',
         ),
         (Row.of(["value", "value"], [b"1", b"2"]), {}, "there are several columns 'value': rename them (alias)"),
         (
             Row(a=1),
             {"columns": {"value": "*"}, "value_format": "string"},
-            'a whole row is no single value: choose value_format="json" or "msgpack"',
+            'a whole row is not a single value: choose value_format="json" or "msgpack"',
         ),
     ],
 )
@@ -305,7 +308,7 @@ def test_columns_are_looked_up_again_where_rows_differ() -> None:
 
 
 def test_a_dict_may_leave_out_what_is_null() -> None:
-    assert message_of({"value": b"x"}, columns={"keys": "id", "tags": "kind"}).properties == {"WAIT": "true"}
+    assert message_of({"value": b"x"}, columns={"keys": "id", "tags": "kind"}).wire_properties == {"WAIT": "true"}
     error = bad_row({"keys": "AA-1"})
     assert error.reason.startswith("there is no column 'value' for the value; the columns are 'keys'")
     assert error.skippable
@@ -375,6 +378,21 @@ def test_a_message_that_is_filled_in_anew_for_every_row_is_refused() -> None:
     with pytest.raises(BadRow, match="make a new one for every row") as caught:
         to_message({"v": b"two"})
     assert not caught.value.skippable
+
+
+def test_messages_that_are_filled_in_by_turns_are_refused() -> None:
+    messages = [Message("Orders", b"x"), Message("Orders", b"y"), Message("Orders", b"z")]
+
+    def fill(row: dict[str, bytes]) -> Message:
+        message = messages[len(row["v"]) % 3]
+        message.body = row["v"]
+        return message
+
+    to_message = RowMapping(function=fill).to_message()
+    for size in (1, 2, 3):
+        to_message({"v": b"x" * size})
+    with pytest.raises(BadRow, match="the Message of an earlier row again"):
+        to_message({"v": b"xxxx"})
 
 
 # --- the mapping itself -------------------------------------------------------------------------------

@@ -56,16 +56,17 @@ def test_a_function_makes_messages_or_passes_rows_over(cluster, namesrv, topic):
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"instance_name": "one"}, "every Python worker of Spark is one of its own"),
+        ({"instance_name": "one"}, "every Python worker of Spark is a client"),
         ({"bad_rows": "ignore"}, "bad_rows must be one of fail, skip"),
         ({"failed_sends": "skip"}, "failed_sends must be one of fail, count"),
         ({"batch_size": 0}, "batch_size must be between 1 and 65535"),
         ({"provenance": "yes"}, "provenance must be True or False"),
         ({"job_id": " "}, "job_id must be printable text"),
+        ({"job_id": "x" * 256}, "job_id has 256 characters"),
         ({"sendMsgTimeout": 3000}, "it is called send_timeout here"),
-        ({"value_fromat": "json"}, "a sink has no setting value_fromat: do you mean value_format\\?$"),
-        ({"colums": {}}, "a sink has no setting colums: do you mean columns\\?$"),
-        ({"sent_timeout": 3}, "a sink has no setting sent_timeout: do you mean send_timeout\\?$"),
+        ({"value_fromat": "json"}, "a sink has no setting value_fromat: did you mean value_format\\?$"),
+        ({"colums": {}}, "a sink has no setting colums: did you mean columns\\?$"),
+        ({"sent_timeout": 3}, "a sink has no setting sent_timeout: did you mean send_timeout\\?$"),
         ({"qqqqq": 1}, "a sink has no setting qqqqq$"),
         ({"secret_key": "S3cret"}, "secret_key needs"),
         ({"config": None}, "one by one"),
@@ -80,7 +81,7 @@ def test_settings_are_checked_on_the_driver(settings, text):
 
 @pytest.mark.parametrize("name", sorted({*inspect.signature(sink).parameters} - {"namesrv", "producer_settings"}))
 def test_each_setting_of_a_sink_is_proposed_to_whoever_mistypes_it(name):
-    with pytest.raises(ConfigError, match=f"do you mean {name}"):
+    with pytest.raises(ConfigError, match=f"did you mean {name}"):
         sink(namesrv="127.0.0.1:9876", **{f"{name}x": None})
 
 
@@ -104,7 +105,7 @@ def test_the_text_of_a_sink_holds_no_keys_and_no_secrets():
 
 @pytest.mark.parametrize("row", [Order("k", b"one"), ("k", b"one"), {"value": b"one"}, "one", b"one"])
 def test_a_row_in_place_of_rows_is_refused(row):
-    with pytest.raises(ConfigError, match=r"this is one row, a \w+: use foreachPartition\(sink\)"):
+    with pytest.raises(ConfigError, match=r"this \w+ is a single row: use foreachPartition\(sink\)"):
         sink("T", namesrv="a:1", columns={"value": "*"}, value_format="json")(row)
 
 
@@ -114,7 +115,7 @@ def test_a_data_frame_in_place_of_rows_is_refused():
 
 
 def test_what_is_no_frame_is_refused_in_place_of_a_micro_batch():
-    with pytest.raises(ConfigError, match="with a batch_id a sink writes a DataFrame, and this is a list"):
+    with pytest.raises(ConfigError, match="with a batch_id, a sink writes a DataFrame, not a list"):
         sink("Orders", namesrv="127.0.0.1:9876")([(b"one",)], 3)
 
 
@@ -135,6 +136,9 @@ class SparkTask:
 
     def partitionId(self):
         return 2
+
+    def attemptNumber(self):
+        return 0
 
 
 class Frame:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from rocketpy_broker_sim import BlockingLocalCluster
+from tests.interop import jvm
+from tests.interop.apache import LINES, Apache, Cluster, unavailable
 from tests.interop.requirement import require
 from tests.spark.connect import server_comes_along
 from tests.spark.local_spark import LOG, local_session, missing_for_spark
@@ -64,6 +66,23 @@ def servers() -> Iterator[BlockingLocalCluster]:
     """A name server and a broker in a thread of this process, shared: use topics of your own."""
     with BlockingLocalCluster() as cluster:
         yield cluster
+
+
+class Theirs(NamedTuple):
+    """A line of Apache's releases, and its servers."""
+
+    apache: Apache
+    cluster: Cluster
+
+
+@pytest.fixture(scope="session", params=LINES)
+def theirs(request: pytest.FixtureRequest) -> Iterator[Theirs]:
+    """Apache's servers, of one line after the other, shared: use topics and groups of your own."""
+    version: str = request.param
+    require(unavailable(version))
+    apache = Apache.resolve(version, options=jvm.QUICK)
+    with apache.cluster() as cluster:
+        yield Theirs(apache, cluster)
 
 
 @pytest.fixture

@@ -36,6 +36,11 @@ def send(spark: SparkSession, namesrv: str, home: Path) -> None:
     stream = spark.readStream.text(str(home / "in")).writeStream.foreachBatch(to)
     query = stream.option("checkpointLocation", str(home / "checkpoint")).trigger(availableNow=True).start()
     assert query.awaitTermination(ENOUGH)
+    once = sink("ConnectedOnce", namesrv=namesrv, value_format="string", delivery="effectively-once", job_id="once-job")
+    for checkpoint in ("once", "once-again"):
+        stream = spark.readStream.text(str(home / "in")).writeStream.foreachBatch(once)
+        query = stream.option("checkpointLocation", str(home / checkpoint)).trigger(availableNow=True).start()
+        assert query.awaitTermination(ENOUGH)
     nameless = sink("Connected", namesrv=namesrv, value_format="string", provenance=True)
     stream = spark.readStream.text(str(home / "in")).writeStream.foreachBatch(nameless)
     try:
@@ -46,6 +51,36 @@ def send(spark: SparkSession, namesrv: str, home: Path) -> None:
         spark.sql("select cast(null as string) as value").foreachPartition(to)
     except Exception:  # noqa: BLE001 - this is about its text
         traceback.print_exc(file=sys.stdout)
+
+
+def write(spark: SparkSession, namesrv: str, home: Path) -> None:
+    """Send by the format, as a batch and as a stream; then make a mistake."""
+    given = {"namesrv": namesrv, "topic": "Written", "provenance": "true"}
+    rows = spark.sql("select cast(id as string) as value from range(0, 50, 1, 2)")
+    rows.write.format("rocketmq").mode("append").options(**given).save()
+    stream = spark.readStream.text(str(home / "in")).writeStream.format("rocketmq").options(**given)
+    query = stream.option("checkpointLocation", str(home / "write-checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(ENOUGH)
+    try:
+        rows.write.format("rocketmq").mode("append").options(**given, topik="x").save()
+    except Exception:  # noqa: BLE001 - this is about its text
+        traceback.print_exc(file=sys.stdout)
+
+
+def read(spark: SparkSession, namesrv: str, home: Path) -> None:
+    """Read what was sent, as a batch and as a stream; the server finds the format by itself."""
+    given = {"namesrv": namesrv, "subscribe": "Connected", "valueFormat": "string", "startingOffsets": "earliest"}
+    rows = spark.read.format("rocketmq").options(**given).load().select("value", "tags").collect()
+    print(f"read as a batch: {len({row.value for row in rows})}")
+    try:
+        spark.read.format("rocketmq").options(**given, maxOffsetsPerTrigger="5").load().collect()
+    except Exception:  # noqa: BLE001 - this is about its text
+        traceback.print_exc(file=sys.stdout)
+    stream = spark.readStream.format("rocketmq").options(**given).load().writeStream.format("parquet")
+    options = {"path": str(home / "read"), "checkpointLocation": str(home / "read-checkpoint")}
+    query = stream.options(**options).trigger(availableNow=True).start()
+    assert query.awaitTermination(ENOUGH)
+    print(f"read as a stream: {spark.read.parquet(str(home / 'read')).select('value').distinct().count()}")
 
 
 def main() -> None:
@@ -63,6 +98,8 @@ def main() -> None:
             spark = builder.getOrCreate()
         try:
             send(spark, namesrv, home)
+            read(spark, namesrv, home)
+            write(spark, namesrv, home)
         finally:
             spark.stop()
     print("all of it was sent")

@@ -71,7 +71,7 @@ def missing_for_spark() -> str | None:
 def make_home(home: Path, level: str = "warn") -> None:
     """Make `home` a SPARK_HOME of the imported PySpark, without the zipped copies of PySpark in it.
 
-    At the start of every task a worker forgets what it knew of its import path, and would read those archives anew:
+    At the start of every task a worker forgets what it knew of its import path, and would read those archives again:
     some twenty milliseconds each time. Without them PySpark comes from where it is installed.
     """
     spec = importlib.util.find_spec("pyspark")

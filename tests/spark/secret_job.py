@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyspark_rocketmq import DefaultSource
 from rocketpy.spark import Sink, sink
 from tests.spark.local_spark import QUICK_JVM, local_session
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 TOPIC = "Secrets"
+BY_FORMAT = "Secrets-by-format"
 SENT = 60
 TALKATIVE = "this worker writes down all it has to say"
 NOWHERE = "127.0.0.1:1"
@@ -78,6 +80,34 @@ def stream(spark: SparkSession, to: Sink, home: Path) -> None:
     print(query.status, query.lastProgress, query.exception())
 
 
+def options(namesrv: str) -> dict[str, str]:
+    """The same secrets as options of the format."""
+    return {
+        "namesrv": namesrv,
+        "rocketmq.accessKey": os.environ["TEST_ACCESS_KEY"],
+        "rocketmq.secretKey": os.environ["TEST_SECRET_KEY"],
+        "rocketmq.securityToken": os.environ["TEST_SECURITY_TOKEN"],
+    }
+
+
+def by_format(spark: SparkSession, namesrv: str, home: Path) -> None:
+    """Write and read with the format, and fail; PySpark 3.5 does not have it."""
+    given = options(namesrv) | {"topic": BY_FORMAT}
+    rows = spark.sql("select cast(id as string) as value from range(0, 20, 1, 2)")
+    rows.write.format("rocketmq").mode("append").options(**given).save()
+    writer = spark.readStream.text(str(home / "in")).writeStream.format("rocketmq").options(**given)
+    query = writer.option("checkpointLocation", str(home / "other")).trigger(availableNow=True).start()
+    assert query.awaitTermination(240)
+    query.explain(True)
+    read = spark.read.format("rocketmq").options(**options(namesrv), subscribe=BY_FORMAT).load()
+    read.explain("extended")
+    assert read.count() == 40
+    large = spark.sql("select repeat('x', 6000) as value")
+    append = large.write.format("rocketmq").mode("append").options(**given)
+    show_error(append.options(**{"rocketmq.maxMessageSize": "4096"}).save)
+    show_error(append.options(topik="x").save)
+
+
 def failures(spark: SparkSession, namesrv: str) -> None:
     """Fail for a row, for its size, for a column and for want of a name server."""
     null = spark.sql("select cast(null as string) as value")
@@ -105,6 +135,8 @@ def main() -> None:
         batches(spark, to)
         stream(spark, to, home)
         failures(spark, namesrv)
+        if DefaultSource is not None:
+            by_format(spark, namesrv, home)
         assert to.counts.sent == SENT, to.counts
     print("all of it was said")
 

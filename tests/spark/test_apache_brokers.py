@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from rocketpy.spark import sink
-from tests.interop import jvm, lines
-from tests.interop.apache import LINES, Apache, unavailable
+from tests.interop import lines
 from tests.interop.drivers import JavaPushConsumer, java_push_consumer
-from tests.interop.requirement import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.interop.drivers import Event
+    from tests.spark.conftest import Theirs
 
 pytestmark = [
     pytest.mark.interop,
@@ -51,16 +50,13 @@ class Watched(NamedTuple):
         return sorted(messages, key=lambda each: (each["queueId"], each["queueOffset"]))
 
 
-@pytest.fixture(scope="module", params=LINES)
-def watched(request: pytest.FixtureRequest) -> Iterator[Watched]:
+@pytest.fixture(scope="module")
+def watched(theirs: Theirs) -> Iterator[Watched]:
     """Servers of a line, with their own consumer."""
-    version: str = request.param
-    require(unavailable(version))
-    apache = Apache.resolve(version, options=jvm.QUICK)
-    with apache.cluster() as cluster:
-        cluster.create_topic(TOPIC, queues=QUEUES)
-        with java_push_consumer(apache, cluster.namesrv, "from-spark", TOPIC) as consumer:
-            yield Watched(version, cluster.namesrv, consumer)
+    apache, cluster = theirs
+    cluster.create_topic(TOPIC, queues=QUEUES)
+    with java_push_consumer(apache, cluster.namesrv, "from-spark", TOPIC) as consumer:
+        yield Watched(apache.version, cluster.namesrv, consumer)
 
 
 def body(message: Event) -> bytes:

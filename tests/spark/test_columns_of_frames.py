@@ -25,7 +25,7 @@ def messages(frame: DataFrame, **settings: Any) -> list[Sent]:
         for row in rows:
             message = to_message(row)
             assert message is not None
-            yield message.topic, message.body, message.properties
+            yield message.topic, message.body, message.wire_properties
 
     return frame.rdd.mapPartitions(made).collect()
 

@@ -1,4 +1,4 @@
-"""A sink with Spark Connect, whose driver is elsewhere: partitions and streams as ever, and no counts."""
+"""Sink, source and writer with Spark Connect, whose driver is elsewhere: all as ever, but the sink has no counts."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def test_a_connect_client_sends_frames_and_streams(tmp_path: Path) -> None:
         assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-4000:]
         assert "all of it was sent" in run.stdout
         messages = cluster.wait_messages("Connected", 80)
+        written = cluster.wait_messages("Written", 80)
+        once = cluster.messages("ConnectedOnce")
     assert sorted(int(message.body) for message in messages) == [*range(50), *range(100, 130)]
     assert len({provenance_of(message) for message in messages}) == 80
     streamed = [message for message in messages if "SPARK_BID" in message.properties]
@@ -41,7 +43,14 @@ def test_a_connect_client_sends_frames_and_streams(tmp_path: Path) -> None:
     }
     assert len(streamed) == 30
     said = run.stdout.splitlines()
+    assert {"read as a batch: 80", "read as a stream: 80"} <= set(said)
+    assert "maxOffsetsPerTrigger is for streams" in run.stdout
     (counts,) = [line for line in said if line.startswith("no counts: ")]
     assert "Spark Connect" in counts
     assert any(line.startswith("rocketpy.RowError: row 1 of partition 0") for line in said)
-    assert "provenance needs the id of the query, which Spark does not tell here: give a job_id" in run.stdout
+    assert "provenance needs the id of the query, which is not known here: give a job_id" in run.stdout
+    assert sorted(int(message.body) for message in once) == [*range(100, 130)], "the second time, it sends nothing"
+    assert sorted(int(message.body) for message in written) == [*range(50), *range(100, 130)]
+    assert len({provenance_of(message) for message in written}) == 80
+    assert {message.properties.get("SPARK_BID") for message in written} == {None, "0"}
+    assert "the RocketMQ writer has no option 'topik': did you mean topic?" in run.stdout

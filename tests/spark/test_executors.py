@@ -20,6 +20,7 @@ import pytest
 import rocketpy.spark
 from rocketpy.serialization import serializer
 from rocketpy.spark.archive import PACKAGES
+from rocketpy.spark.settings import MARKER_TOPIC
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.interop.requirement import require
 from tests.spark.local_spark import QUICK_JVM, missing_for_spark
@@ -106,7 +107,7 @@ def submit(
 
 
 def check(answer: dict[str, Any], cluster: BlockingLocalCluster, topic: str, executors: Path, package: str) -> None:
-    """Both executors took part, each with rocketpy from `package`, and every row is a message."""
+    """Both executors took part, each with rocketpy from `package`; every row is a message, and was read again."""
     assert len({folder for folder, *_ in answer["seen"]}) == 2
     for folder, python, module, _packer in answer["seen"]:
         assert python == str(executors / "bin" / "python")
@@ -115,6 +116,9 @@ def check(answer: dict[str, Any], cluster: BlockingLocalCluster, topic: str, exe
     read = [serializer("msgpack").decode(message.body) for message in messages]
     assert sorted(row["number"] for row in read) == list(range(ROWS))
     assert [list(message.keys) for message in messages] == [[row["keys"]] for row in read]
+    for reading in answer["read"].values():
+        assert len({folder for folder, _ in reading}) == 2
+        assert sorted(key for _, keys in reading for key in keys) == sorted(f"key-{number}" for number in range(ROWS))
     assert answer["sent"] == ROWS
     assert answer["bytes"] == sum(len(message.body) for message in messages)
 
@@ -125,10 +129,21 @@ def test_a_driver_sends_what_it_has_installed(
 ) -> None:
     assert not has(bare, "rocketpy")
     assert not has(bare, "trio")
-    driver = environment(tmp_path / "driver", PACKAGES)
+    (bare_site,) = bare.glob("lib/python*/site-packages")
+    (bare_site / "pyarrow").symlink_to(installed("pyarrow"))  # which no archive could bring
+    driver = environment(tmp_path / "driver", {*PACKAGES, "pyarrow"})
+    by_format = f"{topic}-by-format"
+    servers.create_topic(by_format, queues=4)
     answer = submit(home, bare, topic=topic, namesrv=servers.name_server_addresses, driver=driver)
     assert Path(answer["driver"]).is_relative_to(driver)
+    assert set(answer["read"]) == {"rdd", "format"}
     check(answer, servers, topic, bare, "rocketpy.zip")
+
+    written = servers.wait_messages(by_format, ROWS)
+    assert {each.body.decode() for each in written} == {folder for folder, *_ in answer["seen"]}, "both took part"
+    assert sorted(each.keys[0] for each in written) == sorted(f"key-{number}" for number in range(ROWS))
+    markers = [each for each in servers.messages(MARKER_TOPIC) if each.properties["SPARK_QID"] == by_format]
+    assert [each.tags for each in markers] == ["begin"] * 4 + ["commit"]
 
 
 def test_an_archive_reaches_driver_and_executors_that_have_nothing(
@@ -138,6 +153,7 @@ def test_an_archive_reaches_driver_and_executors_that_have_nothing(
     answer = submit(home, bare, "--py-files", made, topic=topic, namesrv=servers.name_server_addresses)
     assert "packages.zip" in Path(answer["driver"]).parts
     check(answer, servers, topic, bare, "packages.zip")
+    assert set(answer["read"]) == {"rdd"}
     assert {packer for *_, packer in answer["seen"]} == {"msgpack.fallback"}  # the one without compiled parts
 
 

@@ -86,7 +86,7 @@ def test_every_field_of_a_message_can_come_from_a_column(spark: SparkSession, se
     message = the_only_one(servers, "By-column")
     assert message.body == b"late"
     assert (message.tags, message.keys, message.sharding_key) == ("Verspätung", ("AA-1", "N14228"), "AA")
-    assert message.properties.items() >= {"Größe": "3 µm", "n": "7", PropertyName.WAIT: "false"}.items()
+    assert message.wire_properties.items() >= {"Größe": "3 µm", "n": "7", PropertyName.WAIT: "false"}.items()
 
 
 def test_a_function_says_what_becomes_of_a_row(spark: SparkSession, servers: BlockingLocalCluster) -> None:
@@ -119,6 +119,6 @@ def test_a_delayed_row_is_held_back(spark: SparkSession, servers: BlockingLocalC
     by_body = {message.body: message for message in servers.wait_messages("Delayed", 2)}
     assert set(by_body) == {b"later", b"now"}
     later = by_body[b"later"]
-    assert later.properties[PropertyName.DELAY] == "1"
+    assert later.system_properties[PropertyName.DELAY] == "1"
     assert later.store_timestamp - later.born_timestamp >= 900
-    assert PropertyName.DELAY not in by_body[b"now"].properties
+    assert PropertyName.DELAY not in by_body[b"now"].wire_properties

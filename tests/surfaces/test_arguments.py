@@ -107,7 +107,7 @@ def test_an_argument_for_no_selector_is_refused(surface, namesrv, topic):
                 calls += [producer.send_soon, producer.request_soon, lingering.send_soon]
             for each in calls:
                 with pytest.raises(
-                    ConfigError, match=r"^arg is given to a selector, and there is none: give selector="
+                    ConfigError, match=r"^arg is passed to a selector, and there is no selector: pass selector="
                 ):
                     await call(each(message, arg=0))
             # The executor gets it as well.
@@ -133,7 +133,7 @@ def test_a_request_that_is_delayed_is_refused_before_it_is_sent(surface, namesrv
     [
         ({"transactionListener": print}, "arguments of TransactionProducer, not settings: checker and executor"),
         ({"transaction_listener": print}, "checker and executor"),
-        ({"send_timeuot": 3}, "do you mean send_timeout"),
+        ({"send_timeuot": 3}, "did you mean send_timeout"),
         ({"transaction_listener": print, "checker": print}, "checker and executor"),
     ],
 )

@@ -32,7 +32,7 @@ def cancelled_on_trio(settings, wait_asked, *, answers):
                 await trio.to_thread.run_sync(wait_asked)
                 nursery.cancel_scope.cancel()
             assert nursery.cancel_scope.cancelled_caught
-            assert producer._under_way == 0
+            assert producer.outside.sends.total == 0
             for _ in range(answers):
                 assert (await producer.send(MESSAGE)).status is SendStatus.SEND_OK
 
@@ -49,7 +49,7 @@ def cancelled_on_asyncio(settings, wait_asked, *, answers):
             sending.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await sending
-            assert producer._inner._under_way == 0
+            assert producer._inner.outside.sends.total == 0
             for _ in range(answers):
                 assert (await producer.send(MESSAGE)).status is SendStatus.SEND_OK
 
@@ -71,7 +71,7 @@ def interrupted_in_blocking_code(settings, wait_asked, *, answers):
         with pytest.raises(KeyboardInterrupt):
             producer.send(MESSAGE)
         other.join(10)
-        assert producer._inner._under_way == 0
+        assert producer._inner.outside.sends.total == 0
         for _ in range(answers):
             assert producer.send(MESSAGE).status is SendStatus.SEND_OK
 

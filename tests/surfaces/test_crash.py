@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from rocketpy.consumer import rebalance
+from rocketpy.consumer.rebalancing import rebalance
 from rocketpy.errors import ClientClosedError, ServiceCrashedError
 from tests.surfaces.surface import SURFACES, call
 

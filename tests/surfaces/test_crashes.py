@@ -69,4 +69,4 @@ def test_a_crash_ends_who_waits_and_shows(surface, namesrv, topic, where, caplog
         surface.run(main)
     lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(lines) == 1
-    assert lines[0].endswith("ends: a background service met a bug: ZeroDivisionError('a bug')")
+    assert lines[0].endswith("ends because of a bug in a background service: ZeroDivisionError('a bug')")

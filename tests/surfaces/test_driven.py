@@ -112,6 +112,9 @@ def test_dead_letters_are_replayed(surface, namesrv, topic):
             heard.clear()
             found = await call(replay(group, namesrv=namesrv, dry_run=True))
             assert (found.replayed, heard) == (4, [])
+            with pytest.raises(ZeroDivisionError) as caught:
+                await call(replay(group, namesrv=namesrv, wanted=lambda message: 1 / 0))
+            assert "0 messages sent, 0 skipped, 4 left for the next replay" in caught.value.__notes__[0]
             async with entered(surface.module.MQClientInstance(namesrv=namesrv)) as client:
                 done = await call(replay(group, client=client, wanted=wanted))
                 with pytest.raises(ConfigError, match="already has its own settings"):

@@ -228,7 +228,7 @@ def test_a_commit_in_write_is_refused_at_once(surface, cluster, namesrv, topic, 
 
     surface.run(main)
     assert refused
-    assert all("that very write" in text for text in refused)
+    assert all("that same write" in text for text in refused)
 
 
 def test_queues_are_taken_where_the_call_is_made(surface, cluster, namesrv, topic):

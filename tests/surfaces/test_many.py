@@ -198,7 +198,7 @@ def test_one_that_is_cancelled_leaves_nothing_behind(name, faulty, monkeypatch):
                 with pytest.raises(asyncio.CancelledError):
                     await sending
                 await asyncio.to_thread(portal().call, trio.lowlevel.checkpoint)  # the portal has heard of it
-            assert getattr(producer, "_inner", producer)._under_way == 0
+            assert getattr(producer, "_inner", producer).outside.sends.total == 0
             faulty.heal()
 
     surface.run(main)

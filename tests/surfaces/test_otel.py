@@ -24,6 +24,7 @@ from rocketpy import (
     create_reply_message,
 )
 from rocketpy.otel import OpenTelemetry
+from rocketpy.wire.message_columns import MessageColumns
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.surfaces.surface import call, entered
 from tests.surfaces.test_lite_figures import eventually
@@ -163,6 +164,24 @@ def test_batches_and_polls_are_linked_to_what_was_sent(surface, namesrv, topic, 
     assert together.status.status_code is StatusCode.ERROR
     assert seen.metrics()["messaging.client.consumed.messages", "poll", None] == 6
     assert seen.metrics()["messaging.client.sent.messages", "send_many", None] == 3
+
+
+def test_messages_in_columns_carry_the_context_too(surface, namesrv, topic, seen):
+    async def main():
+        async with entered(producer_of(surface, seen, namesrv)) as producer:
+            columns = MessageColumns(topic, [b"1", b"2"], ["WAIT\x01true\x02"] * 2)
+            result = await call(producer.send_many([Message(topic, b"0"), columns]))
+            assert result.messages == 3
+        consumer = surface.module.LitePullConsumer(f"lite-{topic}", namesrv=namesrv, consume_from_where=FIRST)
+        consumer.subscribe(topic)
+        async with entered(consumer):
+            got = []
+            while len(got) < 3:
+                got += await call(consumer.poll(timeout=10))
+        (span,) = seen.spans("send_many")
+        assert all(f"{span.context.span_id:016x}" in message.properties["traceparent"] for message in got)
+
+    surface.run(main)
 
 
 def test_errors_of_sends_are_recorded(surface, seen):

@@ -209,10 +209,28 @@ def test_complaint_12_consumers_that_pull_go_on_with_what_they_want(surface, clu
     assert in_child(work) == "[b'x', b'x', b'x']"
 
 
+def test_an_admin_is_reopened_and_so_is_one_that_was_handed_out(surface, cluster, namesrv, topic):
+    cluster.create_topic(topic, queues=1)
+    admin, producer = surface.module.Admin(namesrv=namesrv), surface.module.Producer("again", namesrv=namesrv)
+    handed_out = producer.admin()
+
+    def work():
+        async def main():
+            found = await in_reopened(admin, lambda: call(admin.topics.list()))
+            producer.reopen()
+            async with entered(producer):
+                return [topic in found, topic in await in_reopened(handed_out, lambda: call(handed_out.topics.list()))]
+
+        return surface.run(main)
+
+    assert in_child(work) == "[True, True]"
+
+
 def test_complaint_12_reopen_is_for_children(surface, namesrv):
     async def main():
-        for kind in ("Producer", "PushConsumer", "LitePullConsumer", "PullConsumer", "MQClientInstance"):
-            made = getattr(surface.module, kind)(*(() if kind == "MQClientInstance" else ("g",)), namesrv=namesrv)
+        for kind in ("Producer", "PushConsumer", "LitePullConsumer", "PullConsumer", "Admin", "MQClientInstance"):
+            group = () if kind in ("Admin", "MQClientInstance") else ("g",)
+            made = getattr(surface.module, kind)(*group, namesrv=namesrv)
             with pytest.raises(ClientClosedError, match=r"reopen\(\) works only in the child of a fork"):
                 made.reopen()
             async with entered(made):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from contextlib import suppress
 from functools import partial
@@ -41,16 +42,23 @@ def ask(peer):
     return [(each.opaque, each.code) for each in peer.read(2)]
 
 
+def link_of_threads(producer, peer):
+    """The data connection that a blocking producer makes of a socket, in its portal."""
+    made = queue.SimpleQueue()
+    producer._direct.home.post(producer._direct.outside.client.data_links._make, peer.ours, "broker:10911", made.put)
+    return made.get(timeout=30)
+
+
 ANSWERS = [(7, ResponseCode.REQUEST_CODE_NOT_SUPPORTED), (9, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)]
 
 
 def test_on_a_connection_of_threads(namesrv):
-    peer, made = Peer(), []
+    peer = Peer()
     with rocketpy.sync.Producer("asked", namesrv=namesrv) as producer:
-        producer._direct._make(peer.ours, "broker:10911", made.append)
-        made[0]._reading.call_thread()
+        made = link_of_threads(producer, peer)
+        made._reading.call_thread()
         assert ask(peer) == ANSWERS
-        made[0].close()
+        made.close()
     peer.close()
 
 
@@ -75,14 +83,14 @@ def test_on_a_connection_of_an_event_loop(namesrv):
 
 
 def test_what_comes_when_the_client_is_closed_hurts_nobody(namesrv):
-    peer, made = Peer(), []
+    peer = Peer()
     with rocketpy.sync.Producer("asked", namesrv=namesrv) as producer:
-        producer._direct._make(peer.ours, "broker:10911", made.append)
-    made[0]._reading.call_thread()
+        made = link_of_threads(producer, peer)
+    made._reading.call_thread()
     peer.socket.sendall(asking(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, 7))
     with rocketpy.sync.Producer("asked", namesrv=namesrv) as another:
         assert another.queues("TBW102")
-    made[0].close()
+    made.close()
     peer.close()
 
 
@@ -102,16 +110,16 @@ def flood(peer):
 
 
 def test_a_flood_on_a_connection_of_threads_is_answered_or_refused(namesrv):
-    peer, made = Peer(), []
+    peer = Peer()
     with rocketpy.sync.Producer("flooded", namesrv=namesrv) as producer:
-        producer._direct._make(peer.ours, "broker:10911", made.append)
-        made[0]._reading.call_thread()
+        made = link_of_threads(producer, peer)
+        made._reading.call_thread()
         codes, complete = flood(peer)
         assert complete
         assert codes <= REFUSALS
         assert ask(peer) == ANSWERS
         assert producer.send(Message("Flooded", b"x")).queue.topic == "Flooded"
-        made[0].close()
+        made.close()
     peer.close()
 
 
@@ -147,14 +155,14 @@ def unread(peer, closed):
 
 
 def test_one_that_does_not_read_is_cut_off_by_threads(namesrv):
-    peer, made = Peer(), []
+    peer = Peer()
     with rocketpy.sync.Producer("unread", namesrv=namesrv) as producer:
         client = producer._direct.outside.client
         client.pool._limits = attrs.evolve(client.pool.limits, max_pending_writes=1024 * 1024)
-        producer._direct._make(peer.ours, "broker:10911", made.append)
-        made[0]._reading.call_thread()
-        unread(peer, lambda: made[0].error)
-        assert "sends requests and does not read the answers" in str(made[0].error)
+        made = link_of_threads(producer, peer)
+        made._reading.call_thread()
+        unread(peer, lambda: made.error)
+        assert "sends requests and does not read the answers" in str(made.error)
     peer.close()
 
 

@@ -88,7 +88,7 @@ def test_a_busy_broker_is_tried_again(surface, cluster, key):
 def test_a_broker_that_stays_busy_is_told_in_the_end(surface, cluster):
     def script(producer, call):
         cluster.refuse_sends(3, code=ResponseCode.SYSTEM_BUSY)
-        with pytest.raises(Exception, match="3 tries") as caught:
+        with pytest.raises(Exception, match="3 attempts") as caught:
             call(producer.send, Message("Tried", b"x"))
         assert [type(attempt.error) for attempt in caught.value.attempts] == [SystemBusyError] * 3
 

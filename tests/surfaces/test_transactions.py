@@ -199,7 +199,7 @@ def test_where_checkers_run(surface, hasty, topic, kind):
     else:
         assert loop is None
         assert thread is not here
-    assert [message.properties["TRANSACTION_CHECK_TIMES"] for message in hasty.messages(topic)] == ["1"]
+    assert [message.system_properties["TRANSACTION_CHECK_TIMES"] for message in hasty.messages(topic)] == ["1"]
 
 
 @pytest.mark.waits("a broker asks after some tenths of a second")

@@ -53,7 +53,7 @@ def trio_run(coroutine):
 def test_plain_with_says_that_async_with_is_meant(module):
     for thing in of_every_kind(module):
         name = type(thing).__name__
-        with pytest.raises(TypeError, match=rf"^{name} is entered with `async with`.* take rocketpy\.sync\.{name}$"):
+        with pytest.raises(TypeError, match=rf"^{name} is entered with `async with`.* use rocketpy\.sync\.{name}$"):
             with thing:
                 raise AssertionError("nobody gets here")
         assert "not started" in repr(thing)
@@ -76,7 +76,7 @@ def test_async_with_says_that_plain_with_is_meant(run):
 
 @pytest.mark.parametrize("kind", [LocalCluster, AsyncioLocalCluster])
 def test_plain_with_of_an_async_cluster_names_the_blocking_one(kind):
-    with pytest.raises(TypeError, match=rf"^{kind.__name__} is entered with `async with`.* take BlockingLocalCluster$"):
+    with pytest.raises(TypeError, match=rf"^{kind.__name__} is entered with `async with`.* use BlockingLocalCluster$"):
         with kind():
             raise AssertionError("nobody gets here")
 
@@ -87,7 +87,7 @@ def test_async_with_of_a_blocking_cluster_names_the_others(run):
         async with BlockingLocalCluster():
             raise AssertionError("nobody gets here")
 
-    with pytest.raises(TypeError, match="take LocalCluster on trio, AsyncioLocalCluster on asyncio"):
+    with pytest.raises(TypeError, match="use LocalCluster on trio, AsyncioLocalCluster on asyncio"):
         run(main())
 
 

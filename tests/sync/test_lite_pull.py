@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
-import rocketpy
 from rocketpy import PullStatus
+from rocketpy.consumer.lite.polling import Polling
 from rocketpy.errors import ClientClosedError, ConfigError, OffsetOutOfRangeError, QueueNotAssignedError
 from rocketpy.sync import ConsumeFromWhere, LitePullConsumer, Message, MQClientInstance, Producer, PullConsumer
 from tests.forking import in_child
@@ -128,13 +128,13 @@ def test_threads_that_poll_share_the_messages(namesrv, topic, lite):
 
 
 def test_ctrl_c_in_a_poll_loses_nothing(namesrv, topic, lite, monkeypatch):
-    asked, inner = threading.Event(), rocketpy.LitePullConsumer.lend
+    asked, inner = threading.Event(), Polling.lend
 
-    async def lend(consumer, *arguments):
+    async def lend(polling, *arguments):
         asked.set()
-        return await inner(consumer, *arguments)
+        return await inner(polling, *arguments)
 
-    monkeypatch.setattr(rocketpy.LitePullConsumer, "lend", lend)
+    monkeypatch.setattr(Polling, "lend", lend)
     with lite(f"{topic}_g", auto_commit_interval=0.2) as consumer:
         fill(namesrv, topic, 0, queues=1)
         consumer.subscribe(topic)

@@ -10,7 +10,7 @@ import time
 import pytest
 import trio
 
-from rocketpy.consumer.runners import TaskRunner
+from rocketpy.consumer.calling.runners import TaskRunner
 from rocketpy.errors import ConfigError, ServiceCrashedError
 from rocketpy.sync import ConsumeFromWhere, Message, Producer, PushConsumer
 from rocketpy.sync import listeners as own_loop

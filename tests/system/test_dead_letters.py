@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import attrs
@@ -13,8 +12,17 @@ import trio
 from trio.testing import MockClock
 
 import rocketpy
-from rocketpy import ConfigError, MessageExt, NoPermissionError, RequestTimeoutError, RetryLater, TopicNotFoundError
-from rocketpy.consumer import dead_letters
+from rocketpy import (
+    BrokerUnreachableError,
+    ConfigError,
+    MessageExt,
+    NoPermissionError,
+    RequestTimeoutError,
+    RetryLater,
+    TopicNotFoundError,
+)
+from rocketpy.admin import dead_letters, resending
+from rocketpy.client.api import offset as offset_api
 from rocketpy.message import Message
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.enums import ConsumeFromWhere
@@ -102,10 +110,10 @@ async def test_what_a_message_says_stays_and_what_became_of_it_goes(autojump_clo
         assert message.properties["user"] == "value"
         assert message.message_id == dead.message_id
         assert message.reconsume_times == 0
-        assert message.properties["RETRY_TOPIC"] == "Orders"
-        assert message.properties["ORIGIN_MESSAGE_ID"] == dead.properties["ORIGIN_MESSAGE_ID"]
+        assert message.system_properties["RETRY_TOPIC"] == "Orders"
+        assert message.system_properties["ORIGIN_MESSAGE_ID"] == dead.system_properties["ORIGIN_MESSAGE_ID"]
         gone = {"DELAY", "WAIT", "REAL_TOPIC", "REAL_QID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES"}
-        assert not gone & set(message.properties)
+        assert not gone & set(message.wire_properties)
         assert broker.store.reads.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 0
 
 
@@ -156,14 +164,14 @@ async def test_what_dies_during_a_replay_waits_for_the_next(autojump_clock: Mock
 
 def failing_at(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
     """From here on a message of that body cannot be sent."""
-    inner = dead_letters.send
+    inner = resending.send
 
     async def send(core: Any, outgoing: Any, **more: Any) -> Any:
         if outgoing.body == body:
             raise RequestTimeoutError("no answer", timeout=1)
         return await inner(core, outgoing, **more)
 
-    monkeypatch.setattr(dead_letters, "send", send)
+    monkeypatch.setattr(resending, "send", send)
 
 
 @pytest.mark.parametrize("batch", [1, 32])
@@ -199,10 +207,107 @@ async def test_a_replay_that_is_cancelled_goes_on_where_it_ended(autojump_clock:
         assert (await s.replay()).replayed == 6
 
 
+def stuck_at(monkeypatch: pytest.MonkeyPatch, body: bytes) -> trio.Event:
+    """From here on a message of that body is never answered. The event is set once it is being sent."""
+    inner, sending = resending.send, trio.Event()
+
+    async def send(core: Any, outgoing: Any, **more: Any) -> Any:
+        if outgoing.body == body:
+            sending.set()
+            await trio.sleep_forever()
+        return await inner(core, outgoing, **more)
+
+    monkeypatch.setattr(resending, "send", send)
+    return sending
+
+
+@pytest.mark.parametrize("how", ["in the function", "by the admin"])
+async def test_a_cancelled_replay_says_what_it_has_sent(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    async with scene(5) as s:
+        bodies = [message.body for message in await _dead_letters(s)]
+        with monkeypatch.context() as patched, trio.move_on_after(5) as scope:
+            stuck_at(patched, bodies[3])
+            if how == "in the function":
+                await s.replay()
+            else:
+                async with s.world.producer.admin() as admin:
+                    await admin.messages.replay_dead_letters("billing")
+        assert scope.cancelled_caught
+        assert s.committed() == 3
+        assert "ended early: 3 messages sent, 0 skipped, 3 left for the next replay" in caplog.text
+        assert (await s.replay()).replayed == 3
+
+
+@pytest.mark.parametrize("interrupt", [True, False], ids=["Ctrl-C", "cancelled"])
+async def test_what_ends_a_replay_comes_out_even_if_nothing_can_be_committed(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, *, interrupt: bool
+) -> None:
+    async def refuse(*args: object, **more: object) -> None:
+        raise BrokerUnreachableError("the broker is down", topic=DEAD)
+
+    async with scene(5) as s:
+        bodies = [message.body for message in await _dead_letters(s)]
+        ended: list[BaseException] = []
+        with monkeypatch.context() as patched, trio.CancelScope() as scope:
+            sending = stuck_at(patched, bodies[2])
+            patched.setattr(offset_api, "update_consumer_offset", refuse)
+
+            async def end() -> None:
+                await sending.wait()
+                if interrupt:
+                    raise KeyboardInterrupt
+                scope.cancel()
+
+            try:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(end)
+                    await s.replay()
+            except* KeyboardInterrupt as group:
+                ended += group.exceptions
+        assert scope.cancelled_caught is not interrupt
+        assert len(ended) == interrupt
+        assert "the broker is down" in caplog.text
+        assert "2 messages sent, 0 skipped, 4 left for the next replay; the last 2 sent could not" in caplog.text
+        assert (await s.replay()).replayed == 6
+
+
+async def test_a_commit_that_fails_is_an_error_that_says_what_was_sent(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*args: object, **more: object) -> None:
+        raise RequestTimeoutError("no answer", timeout=1)
+
+    async with scene(2) as s:
+        with monkeypatch.context() as patched:
+            patched.setattr(offset_api, "update_consumer_offset", refuse)
+            with pytest.raises(RequestTimeoutError) as caught:
+                await s.replay()
+        [note] = caught.value.__notes__
+        assert "3 messages sent, 0 skipped, 0 left" in note
+        assert "the last 3 sent could not be committed" in note
+
+
+async def test_two_replays_at_once_in_one_process(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(5) as s:
+        bodies = [message.body for message in await _dead_letters(s)]
+        with monkeypatch.context() as patched:
+            sending = stuck_at(patched, bodies[2])
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(s.replay)
+                await sending.wait()
+                with pytest.raises(ConfigError, match="is running in this process: wait until it has ended"):
+                    await s.replay()
+                assert (await s.replay(dry_run=True)).replayed == 6
+                nursery.cancel_scope.cancel()
+        assert (await s.replay()).replayed == 4
+
+
 async def test_a_group_without_dead_letters_or_without_permission(autojump_clock: MockClock) -> None:
     async with scene(1) as s:
         where = {"namesrv": s.world.cluster.name_server_addresses, "network": s.world.cluster.network}
-        with pytest.raises(TopicNotFoundError, match=r"no broker knows the group biling: .* check how the group is"):
+        with pytest.raises(TopicNotFoundError, match=r"no broker knows the group biling: .* check the spelling of"):
             await rocketpy.replay_dead_letters("biling", **where)
         other = s.world.consumer("another")
         other.subscribe("Orders", lambda message: None)
@@ -240,8 +345,8 @@ async def test_one_that_does_not_say_where_it_comes_from_is_skipped(
     ],
 )
 def test_the_topic_that_a_dead_letter_comes_from(properties: dict[str, str], topic: str | None) -> None:
-    message = SimpleNamespace(properties=properties)
-    assert dead_letters._origin(message) == topic  # type: ignore[arg-type]
+    message = MessageExt("%DLQ%g", b"x", properties=properties)
+    assert dead_letters._origin(message) == topic
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.consumer import TopicRates
+from rocketpy.consumer.offsets.start_position import StartPosition
 from rocketpy.consumer.push import PushConsumer
-from rocketpy.consumer.start_position import StartPosition
 from rocketpy.message import Message, MessageExt, MessageQueue
 from rocketpy.remoting.connection import Connection
 from rocketpy.results import ConsumeResult, RetryLater
@@ -28,6 +28,7 @@ from rocketpy.wire.headers.group import ConsumeMessageDirectlyResultRequestHeade
 from rocketpy.wire.headers.offset import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
 from rocketpy_broker_sim.broker.broker import Broker
 from tests.broker_sim.broker.kit import Client, client_of
+from tests.consumer.helpers import role_of
 from tests.system.consuming import Recorder, World, wait_until, world
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -143,7 +144,7 @@ async def test_OF4_a_queue_goes_forward_over_what_is_held(autojump_clock: MockCl
         await s.reset({s.queue(n): 5 for n in range(4)})
         await trio.sleep(2)
         assert s.broker.offsets.query("billing", "Orders", queue.queue_id) != 5, "a listener is still at work"
-        s.consumer.rebalance_now()
+        role_of(s.consumer).rebalance_now()
         await trio.sleep(1)
         assert s.consumer.assignment == (), "shared out before the offsets are there"
         gate.set()
@@ -175,8 +176,7 @@ async def test_OF4_a_queue_that_is_just_being_taken_begins_at_the_new_offset(
         monkeypatch.setattr(StartPosition, "find", slow)
         async with consumer:
             await asked.wait()
-            driven = consumer.driven
-            assert driven is not None
+            driven = role_of(consumer).driven
             queues = [MessageQueue("Orders", w.cluster.brokers[0].config.broker_name, n) for n in range(4)]
             await driven.note_reset("Orders", dict.fromkeys(queues, 4), sender=w.cluster.brokers[0].address)
             await driven.carry_out_resets()
@@ -322,7 +322,7 @@ async def test_PC7_stacks_are_told_when_they_are_asked_for(autojump_clock: MockC
         stacks = (await s.info(stacks=True)).jstack
         assert stacks is not None
         assert "deep_inside(test_driven.py:" in stacks
-        assert "rocketpy.consumer.pull.QueuePuller.run(pull.py:" in stacks
+        assert "rocketpy.consumer.pulling.pull.QueuePuller.run(pull.py:" in stacks
         assert f"({threading.get_ident()})" in stacks
         assert "tell nobody" not in stacks
         assert "/" not in stacks

@@ -15,11 +15,11 @@ from trio.testing import MockClock
 
 from rocketpy.client.callbacks import LONGEST
 from rocketpy.consumer import LitePullConsumer
-from rocketpy.consumer import directly as consumed_directly
-from rocketpy.consumer.directly import MOST_CALLS
+from rocketpy.consumer.offsets.queue_offsets import QueueOffsets
 from rocketpy.consumer.push import PushConsumer
-from rocketpy.consumer.queue_offsets import QueueOffsets
-from rocketpy.consumer.rebalance import A_SECOND, AT_ONCE
+from rocketpy.consumer.rebalancing.rebalance import A_SECOND, AT_ONCE
+from rocketpy.consumer.requests import directly as consumed_directly
+from rocketpy.consumer.requests.directly import MOST_CALLS
 from rocketpy.errors import RequestTimeoutError
 from rocketpy.message import MessageExt, MessageQueue
 from rocketpy.remoting.connection import Connection

@@ -258,9 +258,9 @@ async def test_what_it_has_done_is_counted_by_topic(autojump_clock: MockClock) -
         assert rates.pulled_per_second == rates.consumed_per_second
         assert (rates.failed_per_second, rates.consume_seconds, rates.failed_in_hour) == (0, 0, 0)
         await s.world.send(1, start=20)
-        parts = await s.consumer.lend(1, 5)
+        parts = await s.consumer.outside.polling.lend(1, 5)
         assert s.consumer.statistics().handed_out == 21
-        s.consumer.give_back(parts)
+        s.consumer.outside.polling.give_back(parts)
         assert s.consumer.statistics().handed_out == 20
         s.consumer.ack((await drain(s.consumer, 1))[0])
         s.consumer.ack(s.messages[0])  # handed out by the poll before, which counts as dealt with

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.consumer import LitePullConsumer
-from rocketpy.consumer.strategies import AllocateRequest
+from rocketpy.consumer.rebalancing.strategies import AllocateRequest
 from rocketpy.errors import (
     ClientClosedError,
     ConfigError,

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.consumer import lock_holders
+from rocketpy.consumer.locks import lock_holders
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.message import MessageExt
 from rocketpy.remoting.connection import Connection

@@ -165,7 +165,7 @@ async def test_OR4_with_a_limit_it_becomes_a_dead_letter_and_the_queue_moves_on(
         async with orderly(w, dead, topic=dlq_topic("billing"), group="undertaker"):
             await dead.wait_count(1)
         assert dead.messages[0].body == b"1"
-        assert dead.messages[0].properties["RETRY_TOPIC"] == "Orders"
+        assert dead.messages[0].system_properties["RETRY_TOPIC"] == "Orders"
         await trio.sleep(60)
         assert len(dead.messages) == 1
 

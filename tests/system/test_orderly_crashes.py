@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.consumer.consume_orderly import ConsumeMessageOrderlyService
-from rocketpy.consumer.orderly_assignment import OrderlyAssignment
-from rocketpy.consumer.queue_locks import QueueLocks
-from rocketpy.consumer.send_back import SendBack
+from rocketpy.consumer.calling.consume_orderly import ConsumeMessageOrderlyService
+from rocketpy.consumer.calling.send_back import SendBack
+from rocketpy.consumer.locks.queue_locks import QueueLocks
+from rocketpy.consumer.rebalancing.orderly_assignment import OrderlyAssignment
 from rocketpy.errors import ServiceCrashedError
 from rocketpy.message import MessageExt
 from rocketpy.results import ConsumeFromWhere

@@ -30,6 +30,7 @@ from rocketpy.wire.headers.group import (
 )
 from tests.broker_sim.broker.kit import client_of
 from tests.consumer import brokers
+from tests.consumer.helpers import role_of
 from tests.system.consuming import world
 
 QUEUE = MessageQueue("Orders", "broker-a", 0)
@@ -257,9 +258,8 @@ async def test_PC7_it_says_how_it_is_inside_and_does_nothing_else_that_brokers_a
             )
             answer = await admin.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, directly.to_ext())
             assert "which has no listener: choose a push consumer" in (answer.remark or "")
-        driven = consumer.driven
-        assert driven is not None
+        driven = role_of(consumer).driven
         assert driven.offsets_of("Orders") == {}
         await driven.note_reset("Orders", {QUEUE: 0}, sender="127.0.0.1:10911")
         await driven.carry_out_resets()
-    assert consumer.driven is None
+    assert consumer.client.roles.consumers == {}

@@ -61,15 +61,15 @@ def asking(made: World, group: str = "askers", **settings: Any) -> Producer:
 async def test_S18_a_request_gets_its_reply(autojump_clock: MockClock) -> None:
     async with world() as made, replying(made) as got, asking(made) as producer:
         message = Message("Orders", b"how much?", tags="q", keys=["k1"])
-        before = dict(message.properties)
+        before = dict(message.wire_properties)
         reply = await producer.request(message, timeout=TTL)
         assert (reply.body, reply.topic) == (b"re: how much?", "DefaultCluster_REPLY_TOPIC")
-        assert message.properties == before
+        assert message.wire_properties == before
         [request] = got
-        assert request.properties["REPLY_TO_CLIENT"] == producer.client.client_id
-        assert request.properties["TTL"] == "5000"
+        assert request.system_properties["REPLY_TO_CLIENT"] == producer.client.client_id
+        assert request.system_properties["TTL"] == "5000"
         assert (request.tags, request.keys) == ("q", ("k1",))
-        assert reply.properties["CORRELATION_ID"] == request.properties["CORRELATION_ID"]
+        assert reply.system_properties["CORRELATION_ID"] == request.system_properties["CORRELATION_ID"]
         assert len(producer.client.requests) == 0
         assert producer.client.requests.counts().replied == 1
 
@@ -187,7 +187,7 @@ async def test_S18_a_reply_to_nobody_is_told_once(autojump_clock: MockClock, cap
             await made.producer.send(reply)
             with caplog.at_level(logging.WARNING):
                 await made.producer.send(reply)
-                reply.properties["CORRELATION_ID"] = "made up"
+                reply.wire_properties["CORRELATION_ID"] = "made up"
                 await made.producer.send(reply)
         assert producer.client.requests.counts() == requests.ReplyCounts(0, 1, 0, 2)
         assert len([each for each in caplog.records if "is not of this client" in each.getMessage()]) == 1
@@ -255,7 +255,7 @@ async def test_threat_L8_only_the_last_requests_without_a_reply_are_remembered(
             table.close(table.open(f"{number}", producer))
         for number in range(4):
             reply = MessageExt("Orders", b"y")
-            reply.properties["CORRELATION_ID"] = f"{number}"
+            reply.wire_properties["CORRELATION_ID"] = f"{number}"
             table.take(reply, "broker")
         assert table.counts() == requests.ReplyCounts(pending=0, replied=0, late=2, unknown=2)
 

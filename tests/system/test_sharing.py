@@ -1,4 +1,4 @@
-"""Several consumers of a group: they share the queues evenly, whoever comes and goes, and nothing is missed."""
+"""Several consumers of a group: they share the queues evenly as members come and go, and nothing is missed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.consumer.push import PushConsumer
-from rocketpy.consumer.strategies import AllocateByConfig, AllocateRequest, AllocateStrategy
+from rocketpy.consumer.rebalancing.strategies import AllocateByConfig, AllocateRequest, AllocateStrategy
 from rocketpy.message import MessageQueue
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.results import ConsumeFromWhere
@@ -108,7 +108,7 @@ async def test_RB3_members_leave(autojump_clock: MockClock, leaving: int) -> Non
         assert trio.current_time() - left < 2
         sent += await w.send(60, start=len(sent))
         await wait_until(lambda: set(got.bodies) == set(sent))
-        # Whoever leaves in good order has committed everything: nothing comes twice.
+        # A member that leaves in good order has committed everything: nothing comes twice.
         await trio.sleep(30)
         assert got.bodies == dict.fromkeys(sent, 1)
 

@@ -15,11 +15,11 @@ from rocketpy.message import Message
 from rocketpy.producer import Producer
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.results import SendResult
-from rocketpy.security.signature import verify
 from rocketpy.wire.codes import RequestCode, SerializeType
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import FrameDecoder
 from rocketpy.wire.serialize import decode_command
+from tests.security.signed import is_signed
 from tests.system.consuming import Recorder, World, world
 
 KEYS = {"access_key": "ali", "secret_key": "sesame", "security_token": "token-1"}
@@ -102,7 +102,7 @@ async def test_every_request_of_a_client_with_keys_is_signed_and_accepted(
     for command in requests:
         assert command.ext_fields["AccessKey"] == "ali", command
         assert command.ext_fields["SecurityToken"] == "token-1", command
-        assert verify(command.ext_fields, command.body, "sesame"), command
+        assert is_signed(command.ext_fields, command.body, "sesame"), command
     assert {command.code for command in requests} >= {
         RequestCode.GET_ROUTEINFO_BY_TOPIC,
         RequestCode.SEND_MESSAGE_V2,
@@ -146,7 +146,7 @@ async def test_signing_covers_what_other_hooks_put_in(autojump_clock: MockClock)
                 await producer.send(Message("Orders", b"one"))
     for command in network.requests():
         assert command.ext_fields["note"]
-        assert verify(command.ext_fields, command.body, "sesame")
+        assert is_signed(command.ext_fields, command.body, "sesame")
 
 
 # --- settings ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.consumer.strategies import AllocateByCircle
+from rocketpy.consumer.rebalancing.strategies import AllocateByCircle
 from rocketpy.results import ConsumeResult, MessageModel
 from tests.consumer.test_membership import warnings
 from tests.system.consuming import Recorder, World, queues_of, world

@@ -74,7 +74,7 @@ async def test_a_send_leaves_a_record_of_where_and_how_it_went(autojump_clock: M
         (message,) = await trace_messages(w)
         ids = [sent.message_id, delayed.message_id, batch.message_id, *batch.message_id.split(",")]
         assert set(message.keys) == {"a", "b", *ids}
-        assert message.properties.get("UNIQ_KEY") not in ids
+        assert message.system_properties.get("UNIQ_KEY") not in ids
 
 
 async def test_messages_that_travel_together_by_themselves_are_traced_too(autojump_clock: MockClock) -> None:
@@ -355,7 +355,7 @@ async def test_duplicates_that_no_listener_sees_are_not_traced(autojump_clock: M
         consumer.subscribe("Orders", got)
         async with consumer:
             twice = Message("Orders", b"x", properties={})
-            twice.properties["UNIQ_KEY"] = "C0" * 16
+            twice.wire_properties["UNIQ_KEY"] = "C0" * 16
             await w.producer.send(twice)
             await got.wait_count(1)
             await w.producer.send(twice)

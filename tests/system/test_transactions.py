@@ -121,7 +121,7 @@ async def test_an_executor_may_be_plain_and_may_be_of_the_send(autojump_clock: M
             await producer.send_in_transaction(message, functools.partial(execute), "ROLLBACK")
         ).local_state is ROLLBACK
         assert (await producer.send_in_transaction(message)).local_state is UNKNOWN
-        assert set(message.properties) == {"WAIT"}  # the user's own is not touched
+        assert set(message.wire_properties) == {"WAIT"}  # the user's own is not touched
 
 
 async def test_a_producer_of_transactions_is_a_producer(autojump_clock: MockClock) -> None:

@@ -221,6 +221,20 @@ async def waiting_in_pull(scene: Scene, way: str, healed: bool) -> dict[str, Any
     return {"accepted": []}
 
 
+async def administering(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
+    """Somebody else waits for an answer of a broker that hangs."""
+
+    async def body(admin: Any) -> None:
+        await call(admin.brokers.runtime("broker-a"))
+        scene.place.proxy("hold")
+        await beside.begin(lambda: admin.brokers.runtime("broker-a"))
+
+    async with Beside(scene) as beside:
+        await left_by(scene, scene.admin(), way, body, CLOSE_TIMEOUT)
+        await beside.check_ended()
+    return {"accepted": []}
+
+
 async def starting(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
     """It waits for a name server that does not answer."""
     place = scene.place
@@ -293,6 +307,7 @@ STATES = {
     "polling": polling,
     "waiting in poll": waiting_in_poll,
     "waiting in pull": waiting_in_pull,
+    "administering": administering,
     "closing": closing,
     "closing in order": closing_in_order,
 }

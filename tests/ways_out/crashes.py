@@ -23,14 +23,14 @@ RESTARTS_WITHIN = 8.0
 WATCHED = {True: 2.5, False: 0.2}
 """Seconds for which a service is watched that crashes each time, and one that crashes once."""
 OF_CLIENTS = {
-    "routes": ("rocketpy.client.routing", "RouteTable", "clean_offline_brokers"),
+    "routes": ("rocketpy.client.routes.routing", "RouteTable", "clean_offline_brokers"),
     "heartbeats": ("rocketpy.client.heartbeat", "Heartbeats", "send_all"),
 }
 OF_CONSUMERS = {
     **OF_CLIENTS,
-    "offsets": ("rocketpy.consumer.offset_store", "RemoteBrokerOffsetStore", "persist"),
-    "rebalance": ("rocketpy.consumer.rebalance", "Rebalance", "look"),
-    "listeners": ("rocketpy.consumer.consume_concurrently", "ConsumeMessageConcurrentlyService", "collect"),
+    "offsets": ("rocketpy.consumer.offsets.offset_store", "RemoteBrokerOffsetStore", "persist"),
+    "rebalance": ("rocketpy.consumer.rebalancing.rebalance", "Rebalance", "look"),
+    "listeners": ("rocketpy.consumer.calling.consume_concurrently", "ConsumeMessageConcurrentlyService", "collect"),
 }
 OFTEN = {"poll_name_server_interval": 0.05, "heartbeat_broker_interval": 0.05}
 OFTEN_TOO = {"rebalance_interval": 0.05, "persist_consumer_offset_interval": 0.05}

@@ -114,7 +114,7 @@ class Ground:
     def given_back(self, group: str) -> int:
         """How many messages wait for another try by a group."""
         waiting = self.call(self.cluster.messages, SCHEDULE_TOPIC)
-        known = {message.message_id for message in waiting if retry_topic(group) in message.properties.values()}
+        known = {message.message_id for message in waiting if retry_topic(group) in message.wire_properties.values()}
         known |= {message.message_id for message in self.call(self.cluster.messages, retry_topic(group))}
         return len(known)
 

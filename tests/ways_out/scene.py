@@ -129,6 +129,9 @@ class Scene:
     def pull_consumer(self) -> Any:
         return self.module.PullConsumer(self.place.group, **self.place.settings)
 
+    def admin(self) -> Any:
+        return self.module.Admin(**self.place.settings)
+
     def message(self, number: int) -> Message:
         return Message(self.place.topic, f"{self.place.group}/{number}".encode())
 

@@ -15,6 +15,7 @@ RARE = (
     "listener running of a broadcast",
     "waiting in poll",
     "waiting in pull",
+    "administering",
     "closing in order",
 )
 """Each goes out as one of the others does, and is tried on one surface in each way, and on all by night."""
@@ -42,6 +43,9 @@ QUICK = {
     ("asyncio", "sends in flight", "left"),
     ("asyncio", "starting", "SystemExit"),
     ("asyncio", "async listener running", "CancelledError"),
+    ("blocking", "administering", "KeyboardInterrupt"),
+    ("trio", "administering", "left"),
+    ("asyncio", "administering", "CancelledError"),
 }
 """Each state, each surface, and each kind of exception that is treated in its own way."""
 

@@ -22,6 +22,7 @@ from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = tuple(f"tests.ways_out.{name}" for name in ("blocks", "programs", "programs_of_loops", "crashes"))
+SURFACES = ("rocketpy", "rocketpy.sync", "rocketpy.aio")
 _DUMPS_WITHIN = 0.5
 """Seconds in which what has come to its bound writes down its stacks; then it is killed."""
 _POLL = 0.002
@@ -111,11 +112,24 @@ def say(**what: Any) -> None:
 # --- in the zygote -----------------------------------------------------------------------------------------
 
 
-def _main() -> None:
+def _import_ahead() -> None:
+    """Import what cases would: the names of the library come from modules that are imported when they are asked for."""
+    import gc
     import importlib
 
     for name in MODULES:
         importlib.import_module(name)
+    for name in SURFACES:
+        surface = importlib.import_module(name)
+        for public in surface.__all__:
+            getattr(surface, public)
+    # Or each fork would look through all of it once more at its end.
+    gc.collect()
+    gc.freeze()
+
+
+def _main() -> None:
+    _import_ahead()
     for line in sys.stdin:
         request = json.loads(line)
         began = time.monotonic()

@@ -54,7 +54,7 @@ def test_the_body_is_the_one_that_java_writes() -> None:
     for item in java["items"]:
         message = Message("T", item["body"].encode())
         message.flag = item["flag"]
-        message.properties = dict(item["properties"])
+        message.wire_properties = dict(item["properties"])
         batch.append(message)
     assert encode_batch(batch).hex() == encoded
 
@@ -65,7 +65,7 @@ def test_batches_survive_the_way_there_and_back(batch: list[Message]) -> None:
     assert len(data) == sum(map(batch_item_size, batch))
     items = decode_batch(data)
     assert [item.body for item in items] == [message.body for message in batch]
-    assert [decode_properties(item.properties.decode()) for item in items] == [m.properties for m in batch]
+    assert [decode_properties(item.properties.decode()) for item in items] == [m.wire_properties for m in batch]
 
 
 @given(st.lists(messages("T"), max_size=5))
@@ -75,14 +75,14 @@ def test_unique_ids_are_put_after_the_properties_of_messages_without_one(batch: 
     for message, new in zip(batch, ids, strict=True):
         named = Message("T", message.body)
         named.flag = message.flag
-        named.properties = {**message.properties, "UNIQ_KEY": message.properties.get("UNIQ_KEY", new)}
+        named.wire_properties = {**message.wire_properties, "UNIQ_KEY": message.wire_properties.get("UNIQ_KEY", new)}
         whole.append(named)
     assert encode_batch(batch, ids) == encode_batch(whole)
 
 
 def test_messages_with_and_without_an_id_and_with_equal_properties_may_be_mixed() -> None:
     batch = [Message("T", b"%d" % number * number) for number in range(1, 7)]
-    batch[1].properties["UNIQ_KEY"] = batch[2].properties["UNIQ_KEY"] = "mine"
+    batch[1].wire_properties["UNIQ_KEY"] = batch[2].wire_properties["UNIQ_KEY"] = "mine"
     items = decode_batch(encode_batch(batch, "abcdef"))
     assert [item.body for item in items] == [message.body for message in batch]
     assert [decode_properties(item.properties.decode())["UNIQ_KEY"] for item in items] == [
@@ -94,10 +94,10 @@ def test_messages_with_and_without_an_id_and_with_equal_properties_may_be_mixed(
     "change",
     [
         {"flag": 2**31},
-        {"properties": {"p": "x" * 32_767}},
-        {"properties": {"p": "\ud800"}},
-        {"properties": {"p": "\x02"}},
-        {"properties": {"p\x02": "v", "\x01q": "w"}},
+        {"wire_properties": {"p": "x" * 32_767}},
+        {"wire_properties": {"p": "\ud800"}},
+        {"wire_properties": {"p": "\x02"}},
+        {"wire_properties": {"p\x02": "v", "\x01q": "w"}},
     ],
     ids=["flag", "properties", "surrogate", "separator", "separators in names"],
 )
@@ -113,7 +113,7 @@ def test_names_are_taken_as_they_are_and_values_of_none_are_left_out() -> None:
     batch = [Message("T", b"a") for _ in range(4)]
     odd: list[dict[str, Any]] = [{"100%": "1", "%s": "%d"}, {"p": None, "q": "v"}, {"p": "v", "q": None}, {"p": "v"}]
     for message, properties in zip(batch, odd, strict=True):
-        message.properties = properties
+        message.wire_properties = properties
     texts = [item.properties for item in decode_batch(encode_batch(batch, "wxyz"))]
     assert texts == [
         b"100%\x011\x02%s\x01%d\x02UNIQ_KEY\x01w\x02",
@@ -215,7 +215,7 @@ def test_messages_that_differ_in_values_are_encoded_as_one_after_the_other(names
     for number, each in enumerate(values):
         message = Message("T", b"%d" % number * (number + 1))
         message.flag = number
-        message.properties = dict(zip(names, each, strict=False))
+        message.wire_properties = dict(zip(names, each, strict=False))
         batch.append(message)
     ids = [f"{number:032X}" for number in range(len(batch))] if named else None
     each_alone = b"".join(encode_batch([message], ids and [ids[at]]) for at, message in enumerate(batch))
@@ -224,7 +224,7 @@ def test_messages_that_differ_in_values_are_encoded_as_one_after_the_other(names
 
 def test_a_value_that_is_none_is_left_out_wherever_it_stands() -> None:
     batch = [Message("T", b"x", keys=f"k{number}") for number in range(3)]
-    batch[1].properties["KEYS"] = None  # type: ignore[assignment]  # nothing keeps users from it
+    batch[1].wire_properties["KEYS"] = None  # type: ignore[assignment]  # nothing keeps users from it
     found = [decode_properties(item.properties.decode()) for item in decode_batch(encode_batch(batch))]
     assert [each.get("KEYS") for each in found] == ["k0", None, "k2"]
 
@@ -232,7 +232,7 @@ def test_a_value_that_is_none_is_left_out_wherever_it_stands() -> None:
 @pytest.mark.parametrize("value", ["x" * 32_767, "\ud800", "\x02", "a\x01b\x02c"])
 def test_a_message_at_fault_is_told_as_if_it_were_alone(value: str) -> None:
     batch = [Message("T", b"x", keys=f"k{number}") for number in range(5)]
-    batch[3].properties["KEYS"] = value
+    batch[3].wire_properties["KEYS"] = value
     with pytest.raises(LocalProtocolError) as alone:
         encode_batch([batch[3]], ["id"])
     with pytest.raises(LocalProtocolError) as among_others:

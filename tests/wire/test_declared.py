@@ -19,7 +19,7 @@ from rocketpy.wire.json_body import Body, body, member
 
 @header(1)
 class Base(Header):
-    """With a field that the one derived from it declares anew."""
+    """With a field that its subclass declares again."""
 
     name: str = text()
     count: int = int32(default=0)
@@ -36,7 +36,7 @@ class Derived(Base):
 
 @body
 class Pair(Body):
-    """A default that is made anew for each."""
+    """A default that is made for each instance."""
 
     left: list[int] = member(factory=list)
     right: int = 7

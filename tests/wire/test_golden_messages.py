@@ -58,7 +58,7 @@ def test_P13_every_record_on_the_wire_is_decoded() -> None:
             assert message.body
             assert message.born_timestamp > 1_700_000_000_000
             assert decode_offset_message_id(message.offset_message_id)[2] == message.commit_log_offset
-            assert message.properties
+            assert message.wire_properties
         count += len(found)
     assert count > 200
 
@@ -82,7 +82,7 @@ def test_batches_of_java_clients_are_written_again_as_they_were() -> None:
             batch = []
             for item in decode_batch(body):
                 message = Message("T", item.body)
-                message.flag, message.properties = item.flag, decode_properties(item.properties.decode())
+                message.flag, message.wire_properties = item.flag, decode_properties(item.properties.decode())
                 batch.append(message)
             # 4.9.7 leaves the last separator of every item out.
             if all(item.properties.endswith(b"\x02") for item in decode_batch(body)):

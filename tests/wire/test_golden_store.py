@@ -46,10 +46,10 @@ def facts(message: MessageExt) -> dict[str, Any]:
         "bodyCRC": message.body_crc,
         "storeSize": message.store_size,
         "offsetMsgId": message.offset_message_id,
-        "properties": message.properties,
+        "properties": message.wire_properties,
         "tags": message.tags,
-        "keys": message.properties.get("KEYS"),
-        "uniqKey": message.properties.get("UNIQ_KEY"),
+        "keys": message.wire_properties.get("KEYS"),
+        "uniqKey": message.wire_properties.get("UNIQ_KEY"),
         "bodyLength": len(message.body),
         "bodySha256": hashlib.sha256(message.body).hexdigest(),
     }
@@ -105,7 +105,7 @@ def test_P13_records_written_again_are_the_same_bytes(store: str) -> None:
             prepared_transaction_offset=message.prepared_transaction_offset,
         )
         assert written == data[at : at + head.total_size]
-        assert len(encode_properties(message.properties).encode()) <= at + head.total_size - properties_at + 1
+        assert len(encode_properties(message.wire_properties).encode()) <= at + head.total_size - properties_at + 1
         versions.add(head.magic)
     assert versions == ({MAGIC_V1, MAGIC_V2} if store == "5.3.3-v2-topic" else {MAGIC_V1})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rocketpy.wire.java_hash import index_key_hash, string_hash, tags_code
+from rocketpy.wire.java_hash import string_hash, tags_code
 from tests.tables import Table
 from tests.vectors import java_cases, vector
 
@@ -22,13 +22,6 @@ def test_tags_code_is_the_sign_extended_hash() -> None:
         for text, expected in [*java_cases("tags_code"), *java_cases("tags_code_null_filter")]:
             with table.row(f"{text!a:.40}"):
                 assert tags_code(text) == expected
-
-
-def test_index_key_hash_is_never_negative() -> None:
-    with Table() as table:
-        for text, expected in [*java_cases("index_key_hash"), *vector("index_key_hash").items()]:
-            with table.row(f"{text!a:.40}"):
-                assert index_key_hash(text) == expected
 
 
 def reference(text: str) -> int:

@@ -36,7 +36,7 @@ def record(**changes: Any) -> bytes:
 def check_against(message: MessageExt, arguments: dict[str, Any]) -> None:
     assert message.topic == arguments["topic"].decode()
     assert message.body == arguments["body"]
-    assert message.properties == decode_properties(arguments["properties"].decode())
+    assert message.wire_properties == decode_properties(arguments["properties"].decode())
     assert message.born_host == format_address(*unpack_host(arguments["born_host"]))
     assert message.store_host == format_address(*unpack_host(arguments["store_host"]))
     assert message.commit_log_offset == arguments["physical_offset"]
@@ -101,7 +101,7 @@ def test_an_empty_answer_holds_no_message() -> None:
 def test_text_that_is_not_utf8_is_read_as_java_reads_it() -> None:
     message = decode_record(record(topic=b"T\xff", properties=b"a\xff\x01b\xfe\x02TAGS\x01x\x02"))
     assert message.topic == "T\ufffd"
-    assert message.properties == {"a\ufffd": "b\ufffd", "TAGS": "x"}
+    assert message.wire_properties == {"a\ufffd": "b\ufffd", "TAGS": "x"}
 
 
 # --- laziness ------------------------------------------------------------------------------------------
@@ -120,8 +120,8 @@ def test_a_packed_body_is_unpacked_once_and_on_first_use(kind: CompressionType) 
 
 def test_properties_are_taken_apart_once_and_can_be_changed() -> None:
     message = decode_record(record())
-    message.properties["added"] = "later"
-    assert message.properties == {"TAGS": "a", "added": "later"}
+    message.wire_properties["added"] = "later"
+    assert message.wire_properties == {"TAGS": "a", "added": "later"}
 
 
 def test_topic_and_broker_name_can_be_set() -> None:
@@ -136,7 +136,7 @@ def test_a_message_can_be_pickled_used_or_not() -> None:
     message = decode_record(record(body=packed, sys_flag=1))
     for _ in range(2):
         copy = pickle.loads(pickle.dumps(message))
-        assert (copy.topic, copy.body, copy.properties) == (message.topic, message.body, message.properties)
+        assert (copy.topic, copy.body, copy.wire_properties) == (message.topic, message.body, message.wire_properties)
 
 
 def test_the_short_form_never_shows_the_body() -> None:
@@ -255,10 +255,10 @@ def test_threat_M5_the_limit_of_unpacking_is_the_caller_s() -> None:
 def test_threat_M6_forged_and_endless_properties_are_read() -> None:
     forged = b"REAL_TOPIC\x01x\x02TRAN_MSG\x01true\x02DELAY\x01" + b"9" * 400 + b"\x02\x02\x02\x01\x01novalue\x02"
     message = decode_record(record(properties=forged))
-    assert message.properties["REAL_TOPIC"] == "x"
+    assert message.wire_properties["REAL_TOPIC"] == "x"
     assert message.delay_level == 0
     many = decode_record(record(properties=b"a\x01b\x02" * 8_000))
-    assert many.properties == {"a": "b"}
+    assert many.wire_properties == {"a": "b"}
 
 
 @pytest.mark.parametrize("offset", [-1, -len(GOOD), len(GOOD), len(GOOD) + 1, 10**9])
@@ -301,7 +301,7 @@ def touch(message: MessageExt) -> None:
     """Use everything; only the body may fail, and only in its one way."""
     with suppress(MessageDecodeError):
         assert isinstance(message.body, bytes)
-    assert isinstance(message.properties, dict)
+    assert isinstance(message.wire_properties, dict)
     assert isinstance(message.keys, tuple)
     assert message.message_id
     assert message.offset_message_id

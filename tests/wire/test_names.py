@@ -23,7 +23,6 @@ from rocketpy.wire.names import (
     is_valid_group,
     is_valid_stored_topic,
     is_valid_topic,
-    normal_topic,
     pop_retry_topic_v1,
     pop_retry_topic_v2,
     retry_topic,
@@ -153,8 +152,6 @@ def test_P20_pop_retry_topics_of_both_forms() -> None:
                 topic, group = given_names["topic"], given_names["group"]
                 first, second = pop_retry_topic_v1(topic, group), pop_retry_topic_v2(topic, group)
                 assert (first, second) == (expected["v1"], expected["v2"])
-                assert normal_topic(first, group) == expected["normal_of_v1"]
-                assert normal_topic(second, group) == expected["normal_of_v2"]
 
 
 @given(names(100), names(100))
@@ -165,9 +162,6 @@ def test_P20_derived_names_can_be_taken_apart(group: str, topic: str) -> None:
     assert is_pop_retry_topic_v2(second)
     assert not is_pop_retry_topic_v2(retry_topic(group))
     assert group_of_retry_topic(second) == group
-    assert normal_topic(second) == topic
-    assert normal_topic(second, group) == topic
-    assert normal_topic(pop_retry_topic_v1(topic, group), group) == topic
     assert is_valid_stored_topic(second)
     assert not is_valid_topic(second)
 
@@ -177,8 +171,3 @@ def test_P20_other_topics_stay_as_they_are() -> None:
     assert not is_retry_topic("%DLQ%g")
     assert group_of_retry_topic("T") is None
     assert group_of_retry_topic("%DLQ%g") is None
-    assert normal_topic("T") == "T"
-    assert normal_topic("T", "g") == "T"
-    assert normal_topic("%RETRY%g") == "%RETRY%g"
-    assert normal_topic("%RETRY%g_T") == "%RETRY%g_T"
-    assert normal_topic("%RETRY%other+T", "g") == "%RETRY%other+T"

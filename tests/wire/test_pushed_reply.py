@@ -48,8 +48,8 @@ def test_S18_replies_of_apaches_brokers_become_messages() -> None:
         assert message.born_host == fields["bornHost"]
         assert message.store_host == fields["storeHost"]
         assert message.store_timestamp == int(fields["storeTimestamp"])
-        assert message.properties["MSG_TYPE"] == "reply"
-        assert message.properties["ARRIVE_TIME"] == "99"
+        assert message.wire_properties["MSG_TYPE"] == "reply"
+        assert message.wire_properties["ARRIVE_TIME"] == "99"
         assert message.body == command.body
         assert len(message.message_id) in (32, 56)
 
@@ -65,7 +65,7 @@ def test_S18_a_body_that_is_compressed_is_unpacked_on_first_use() -> None:
     packed = zlib.compress(b"x" * 5000)
     assert pushed_reply(header(sys_flag=0x301), packed, arrived=1).body == b"x" * 5000
     broken = pushed_reply(header(sys_flag=0x301), b"no zlib", arrived=1)
-    assert broken.properties["CORRELATION_ID"] == "id"
+    assert broken.wire_properties["CORRELATION_ID"] == "id"
     with pytest.raises(MessageDecodeError, match="cannot be unpacked"):
         _ = broken.body
 

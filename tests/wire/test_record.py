@@ -154,9 +154,9 @@ def test_a_record_can_end_with_its_own_crc(arguments: dict[str, Any]) -> None:
     assert len(record) == len(plain) + CRC_PROPERTY_SIZE
     assert layout.has_valid_crc_property(record) is True
     message = decode_record(record)
-    digits = message.properties.pop("__CRC32#")
+    digits = message.wire_properties.pop("__CRC32#")
     assert int(digits[::-1]) == layout.body_crc(record[:-CRC_PROPERTY_SIZE])
-    assert message.properties == decode_record(plain).properties
+    assert message.wire_properties == decode_record(plain).wire_properties
     for at in (0, len(record) // 2, len(record) - CRC_PROPERTY_SIZE - 1):
         damaged = bytearray(record)
         damaged[at] ^= 1

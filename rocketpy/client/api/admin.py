@@ -5,30 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rocketpy.client.call import ask, body_of, request
-from rocketpy.errors import SubscriptionGroupNotExistError, TopicNotExistError
-from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
-from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
+from rocketpy.client.call import ask, body_of, read_body, request
+from rocketpy.errors import RequestCodeNotSupportedError, TopicNotExistError
+from rocketpy.wire.bodies.groups import GroupForbidden, SubscriptionGroupConfig, SubscriptionGroupWrapper
+from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig, TopicConfigSerializeWrapper
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.headers.admin import (
     CreateTopicListRequestHeader,
     CreateTopicRequestHeader,
     DeleteSubscriptionGroupRequestHeader,
     DeleteTopicRequestHeader,
-    GetSubscriptionGroupConfigRequestHeader,
+    GetAllSubscriptionGroupRequestHeader,
+    GetAllTopicConfigRequestHeader,
     GetTopicConfigRequestHeader,
+    UpdateGroupForbiddenRequestHeader,
 )
 
 if TYPE_CHECKING:
     from rocketpy.remoting.pool import ConnectionPool
 
 __all__ = [
+    "all_groups",
     "create_group",
     "create_topic",
     "create_topics",
     "delete_group",
     "delete_topic",
-    "group_config",
+    "group_readable",
     "topic_config",
 ]
 
@@ -83,15 +86,22 @@ async def delete_topic(pool: ConnectionPool, address: str, topic: str, *, timeou
 async def topic_config(pool: ConnectionPool, address: str, topic: str, *, timeout: float) -> TopicConfig | None:
     """The settings of a topic on a broker, None when the broker does not hold it.
 
+    Brokers of 4.x tell the settings of all topics alone.
+
     Raises:
         BrokerError: the broker refuses.
         TransportError, RequestTimeoutError: it does not answer.
     """
     command = request(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequestHeader(topic=topic))
+    doing = f"asking for the topic {topic}"
     try:
-        answer = await ask(pool, address, command, timeout=timeout, doing=f"asking for the topic {topic}")
+        answer = await ask(pool, address, command, timeout=timeout, doing=doing)
     except TopicNotExistError:
         return None
+    except RequestCodeNotSupportedError:
+        command = request(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequestHeader())
+        answer = await ask(pool, address, command, timeout=timeout, doing=doing)
+        return (await read_body(TopicConfigSerializeWrapper, answer, address)).topic_config_table.get(topic)
     return body_of(TopicConfig, answer, address)
 
 
@@ -126,21 +136,31 @@ async def delete_group(
     await ask(pool, address, command, timeout=timeout, doing=f"deleting the group {group}")
 
 
-async def group_config(
-    pool: ConnectionPool, address: str, group: str, *, timeout: float
-) -> SubscriptionGroupConfig | None:
-    """The settings of a consumer group on a broker, None when the broker does not know it.
+async def all_groups(pool: ConnectionPool, address: str, *, timeout: float) -> SubscriptionGroupWrapper:
+    """The settings of all consumer groups on a broker.
 
     Raises:
         BrokerError: the broker refuses.
         TransportError, RequestTimeoutError: it does not answer.
     """
-    command = request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequestHeader(group=group))
-    try:
-        answer = await ask(pool, address, command, timeout=timeout, doing=f"asking for the group {group}")
-    except SubscriptionGroupNotExistError:
-        return None
-    return body_of(SubscriptionGroupConfig, answer, address)
+    command = request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequestHeader())
+    answer = await ask(pool, address, command, timeout=timeout, doing="asking for all groups")
+    return await read_body(SubscriptionGroupWrapper, answer, address)
+
+
+async def group_readable(
+    pool: ConnectionPool, address: str, group: str, topic: str, readable: bool, *, timeout: float
+) -> bool:
+    """Set whether a group may read a topic on a broker, and return whether it may now.
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    header = UpdateGroupForbiddenRequestHeader(group=group, topic=topic, readable=readable)
+    command = request(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
+    answer = await ask(pool, address, command, timeout=timeout, doing=f"asking whether {group} may read {topic}")
+    return body_of(GroupForbidden, answer, address).readable is not False
 
 
 def _attributes(attributes: dict[str, str]) -> str:

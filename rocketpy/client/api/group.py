@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rocketpy.client.call import ask, body_of, call, oneway, request
+from rocketpy.client.call import ask, body_of, call, oneway, read_body, request
 from rocketpy.errors import BrokerError, FilterRefusedError
 from rocketpy.wire.bodies.groups import ConsumerConnection, GetConsumerListByGroupResponseBody
 from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody
@@ -114,7 +114,7 @@ async def consumer_list(pool: ConnectionPool, address: str, group: str, *, timeo
         if error.code == ResponseCode.SYSTEM_ERROR:
             return []
         raise
-    return body_of(GetConsumerListByGroupResponseBody, answer, address).consumer_id_list
+    return (await read_body(GetConsumerListByGroupResponseBody, answer, address)).consumer_id_list
 
 
 async def consumer_connections(pool: ConnectionPool, address: str, group: str, *, timeout: float) -> ConsumerConnection:
@@ -128,23 +128,23 @@ async def consumer_connections(pool: ConnectionPool, address: str, group: str, *
         RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequestHeader(consumer_group=group)
     )
     answer = await ask(pool, address, command, timeout=timeout, doing=f"asking who is in the group {group}")
-    return body_of(ConsumerConnection, answer, address)
+    return await read_body(ConsumerConnection, answer, address)
 
 
 async def running_info(
-    pool: ConnectionPool, address: str, group: str, client_id: str, *, timeout: float
+    pool: ConnectionPool, address: str, group: str, client_id: str, *, stacks: bool = False, timeout: float
 ) -> ConsumerRunningInfo:
-    """The state of a member of a consumer group, which the broker asks it for; without stacks.
+    """The state of a member of a consumer group, which the broker asks it for; with its stacks if `stacks`.
 
     Raises:
         BrokerError: the broker refuses, or the member is not connected to it.
         TransportError, RequestTimeoutError: it does not answer.
         RemoteProtocolError: the answer is damaged.
     """
-    header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id, jstack_enable=False)
+    header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id, jstack_enable=stacks)
     command = request(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
     answer = await ask(pool, address, command, timeout=timeout, doing=f"asking how {client_id} of {group} is")
-    return body_of(ConsumerRunningInfo, answer, address)
+    return await read_body(ConsumerRunningInfo, answer, address)
 
 
 async def lock_batch(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy.client.call import body_of, header_of, request
+from rocketpy.client.call import ask, body_of, header_of, read_body, request
 from rocketpy.errors import BrokerError
 from rocketpy.wire.bodies.route import ClusterInfo, KVTable, TopicRouteData
 from rocketpy.wire.bodies.topics import TopicList
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.route import (
+    AddWritePermOfBrokerRequestHeader,
+    AddWritePermOfBrokerResponseHeader,
     DeleteKVConfigRequestHeader,
     DeleteTopicFromNamesrvRequestHeader,
     GetKVConfigRequestHeader,
@@ -18,10 +20,13 @@ from rocketpy.wire.headers.route import (
     GetRouteInfoRequestHeader,
     GetTopicsByClusterRequestHeader,
     PutKVConfigRequestHeader,
+    WipeWritePermOfBrokerRequestHeader,
+    WipeWritePermOfBrokerResponseHeader,
 )
 
 if TYPE_CHECKING:
     from rocketpy.client.name_server import NameServers
+    from rocketpy.remoting.pool import ConnectionPool
 
 __all__ = [
     "all_topics",
@@ -31,6 +36,7 @@ __all__ = [
     "get_kv_config",
     "kv_list",
     "put_kv_config",
+    "set_writable",
     "topic_route",
     "topics_of_cluster",
 ]
@@ -60,7 +66,7 @@ async def cluster_info(name_servers: NameServers, *, timeout: float | None = Non
     """
     command = request(RequestCode.GET_BROKER_CLUSTER_INFO)
     answer, address = await name_servers.ask(command, timeout=timeout, doing="asking for the clusters")
-    return body_of(ClusterInfo, answer, address)
+    return await read_body(ClusterInfo, answer, address)
 
 
 async def all_topics(name_servers: NameServers, *, timeout: float | None = None) -> set[str]:
@@ -71,7 +77,7 @@ async def all_topics(name_servers: NameServers, *, timeout: float | None = None)
     """
     command = request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
     answer, address = await name_servers.ask(command, timeout=timeout, doing="asking for all topics")
-    return body_of(TopicList, answer, address).topic_list
+    return (await read_body(TopicList, answer, address)).topic_list
 
 
 async def topics_of_cluster(name_servers: NameServers, cluster: str, *, timeout: float | None = None) -> set[str]:
@@ -82,7 +88,7 @@ async def topics_of_cluster(name_servers: NameServers, cluster: str, *, timeout:
     """
     command = request(RequestCode.GET_TOPICS_BY_CLUSTER, GetTopicsByClusterRequestHeader(cluster=cluster))
     answer, address = await name_servers.ask(command, timeout=timeout, doing=f"asking for the topics of {cluster}")
-    return body_of(TopicList, answer, address).topic_list
+    return (await read_body(TopicList, answer, address)).topic_list
 
 
 async def delete_topic_route(
@@ -97,6 +103,25 @@ async def delete_topic_route(
     header = DeleteTopicFromNamesrvRequestHeader(topic=topic, cluster_name=cluster)
     command = request(RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
     await name_servers.ask_all(command, timeout=timeout, doing=f"deleting the route of {topic}")
+
+
+async def set_writable(pool: ConnectionPool, address: str, broker_name: str, *, writable: bool, timeout: float) -> int:
+    """Have one name server show a broker with, or without, permission to write. Returns how many topics that changed.
+
+    Raises:
+        BrokerError: the name server refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    doing = f"{'giving' if writable else 'taking'} the permission to write to {broker_name}"
+    if writable:
+        given = request(
+            RequestCode.ADD_WRITE_PERM_OF_BROKER, AddWritePermOfBrokerRequestHeader(broker_name=broker_name)
+        )
+        answer = await ask(pool, address, given, timeout=timeout, doing=doing)
+        return header_of(AddWritePermOfBrokerResponseHeader, answer, address).add_topic_count
+    taken = request(RequestCode.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermOfBrokerRequestHeader(broker_name=broker_name))
+    answer = await ask(pool, address, taken, timeout=timeout, doing=doing)
+    return header_of(WipeWritePermOfBrokerResponseHeader, answer, address).wipe_topic_count
 
 
 # --- key-value configuration -----------------------------------------------------------------------------
@@ -160,4 +185,4 @@ async def kv_list(name_servers: NameServers, namespace: str, *, timeout: float |
         if error.code == ResponseCode.QUERY_NOT_FOUND:
             return {}
         raise
-    return body_of(KVTable, answer, address).table
+    return (await read_body(KVTable, answer, address)).table

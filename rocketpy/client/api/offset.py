@@ -1,13 +1,15 @@
-"""Requests about offsets: the committed offsets of groups, and the first and last offsets of queues."""
+"""Requests about offsets: the committed ones of groups, the first and last ones of queues, and resets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy.client.call import ask, header_of, oneway, request
+from rocketpy.client.call import ask, header_of, oneway, read_body, request
 from rocketpy.errors import QueryNotFoundError
+from rocketpy.wire.bodies.offsets import ResetOffsetBody
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.headers.offset import (
+    CloneGroupOffsetRequestHeader,
     GetEarliestMsgStoretimeRequestHeader,
     GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetRequestHeader,
@@ -16,6 +18,7 @@ from rocketpy.wire.headers.offset import (
     GetMinOffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
     QueryConsumerOffsetResponseHeader,
+    ResetOffsetRequestHeader,
     SearchOffsetRequestHeader,
     SearchOffsetResponseHeader,
     UpdateConsumerOffsetRequestHeader,
@@ -27,13 +30,19 @@ if TYPE_CHECKING:
     from rocketpy.wire.enums import BoundaryType
 
 __all__ = [
+    "clone_offsets",
     "earliest_store_time",
     "max_offset",
     "min_offset",
     "query_consumer_offset",
+    "reset_offset",
     "search_offset",
     "update_consumer_offset",
 ]
+
+
+_IGNORED = "Offset has been previously reset"
+"""The remark of the answer to a commit that was ignored, from our brokers and from Apache's."""
 
 
 async def query_consumer_offset(
@@ -80,11 +89,15 @@ async def update_consumer_offset(
     *,
     wait: bool = False,
     timeout: float,
-) -> None:
+) -> bool:
     """Commit the offset of the next message that a group will consume in a queue.
 
     Args:
         wait: whether to wait for the broker's answer; otherwise the request is one-way, as commits are repeated anyway.
+
+    Returns:
+        Whether the broker took it, as far as is known. With `wait`, False means that the group was reset and that no
+        member has pulled since: until then, brokers ignore commits, and answer that they have succeeded.
 
     Raises:
         BrokerError: with `wait`, the broker refuses.
@@ -99,9 +112,10 @@ async def update_consumer_offset(
     )
     command = request(RequestCode.UPDATE_CONSUMER_OFFSET, header)
     if wait:
-        await ask(pool, address, command, timeout=timeout, doing=f"committing {offset} of {group} in {queue}")
-    else:
-        await oneway(pool, address, command, timeout=timeout)
+        answer = await ask(pool, address, command, timeout=timeout, doing=f"committing {offset} of {group} in {queue}")
+        return answer.remark != _IGNORED
+    await oneway(pool, address, command, timeout=timeout)
+    return True
 
 
 async def max_offset(pool: ConnectionPool, address: str, queue: MessageQueue, *, timeout: float) -> int:
@@ -172,3 +186,53 @@ async def earliest_store_time(pool: ConnectionPool, address: str, queue: Message
     command = request(RequestCode.GET_EARLIEST_MSG_STORETIME, header)
     answer = await ask(pool, address, command, timeout=timeout, doing=f"asking for the age of {queue}")
     return header_of(GetEarliestMsgStoretimeResponseHeader, answer, address).timestamp
+
+
+async def reset_offset(
+    pool: ConnectionPool,
+    address: str,
+    group: str,
+    topic: str,
+    *,
+    timestamp: int = 0,
+    queue_id: int = -1,
+    offset: int | None = None,
+    timeout: float,
+) -> dict[MessageQueue, int]:
+    """Have a group continue elsewhere in the queues of a topic on a broker, even while it runs.
+
+    Args:
+        timestamp: the store time to continue at, in ms since 1970; -1 for the ends.
+        queue_id: the only queue; -1 for all. Only brokers that keep resets themselves know it.
+        offset: with `queue_id`, the offset to continue at, instead of a store time.
+
+    Returns:
+        The new offsets.
+
+    Raises:
+        BrokerError: the broker refuses, or must tell the members of the group and none is connected to it.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    header = ResetOffsetRequestHeader(
+        group=group, topic=topic, timestamp=timestamp, is_force=True, queue_id=queue_id, offset=offset
+    )
+    command = request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+    answer = await ask(pool, address, command, timeout=timeout, doing=f"resetting {group} on {topic}")
+    return (await read_body(ResetOffsetBody, answer, address)).offset_table
+
+
+async def clone_offsets(
+    pool: ConnectionPool, address: str, source: str, target: str, topic: str, *, timeout: float
+) -> None:
+    """Copy the committed offsets of a group in a topic to another group, on a broker.
+
+    The request says that the first group is offline: otherwise a broker leaves out topics to which its connected
+    members do not subscribe, and still answers that it has succeeded.
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    header = CloneGroupOffsetRequestHeader(src_group=source, dest_group=target, topic=topic, offline=True)
+    command = request(RequestCode.CLONE_GROUP_OFFSET, header)
+    await ask(pool, address, command, timeout=timeout, doing=f"copying the offsets of {source} to {target}")

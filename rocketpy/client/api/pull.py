@@ -9,7 +9,8 @@ import trio
 from rocketpy.client.call import call, header_of, request
 from rocketpy.errors import BrokerError, FilterRefusedError, RequestTimeoutError, rounded
 from rocketpy.message import PropertyName
-from rocketpy.results import PullResult, PullStatus
+from rocketpy.remoting.hooks import hook_before
+from rocketpy.results import PulledRecords, PullResult, PullStatus
 from rocketpy.wire.bodies.subscription import is_tag_type
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
@@ -17,13 +18,16 @@ from rocketpy.wire.fast_answer import PullAnswer, scan_pull_answer
 from rocketpy.wire.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.properties import encode_properties
+from rocketpy.wire.serialize import decode_command, encode_command
 from rocketpy.wire.templates import PullTemplate
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageExt
     from rocketpy.remoting.connection import Connection
+    from rocketpy.remoting.data.thread import ThreadConnection
     from rocketpy.remoting.pool import ConnectionPool
     from rocketpy.wire.codes import SerializeType
+    from rocketpy.wire.frame import Frame
 
 __all__ = ["PullForm", "pull_message", "pull_result"]
 
@@ -71,6 +75,11 @@ def pull_result(answer: RemotingCommand, address: str, broker_name: str, asked: 
         BrokerError: the broker refuses; FilterRefusedError if it was asked for an SQL expression that is wrong.
         RemoteProtocolError: the answer is not usable; MessageDecodeError if a message is damaged.
     """
+    return _result(_records(answer, address, asked), broker_name)
+
+
+def _records(answer: RemotingCommand, address: str, asked: PullMessageRequestHeader) -> PulledRecords:
+    """The answer without its messages decoded. Raises what `pull_result` raises, except for messages."""
     status = _STATUS.get(answer.code)
     if status is None:
         if answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED and not is_tag_type(asked.expression_type):
@@ -84,11 +93,16 @@ def pull_result(answer: RemotingCommand, address: str, broker_name: str, asked: 
         raise BrokerError.for_code(answer.code, answer.remark, address=address, doing="a pull")
     header = header_of(PullMessageResponseHeader, answer, address)
     bounds = header.suggest_which_broker_id, header.next_begin_offset, header.min_offset, header.max_offset
-    return _result(status, bounds, answer.body, broker_name)
+    return _of_answer(status, bounds, answer.body)
 
 
-def _result(status: PullStatus, answer: PullAnswer, body: bytes, broker_name: str) -> PullResult:
+def _of_answer(status: PullStatus, answer: PullAnswer, body: bytes) -> PulledRecords:
     suggested, following, lowest, highest = answer
+    return PulledRecords(status, following, lowest, highest, suggested, body)
+
+
+def _result(records: PulledRecords, broker_name: str) -> PullResult:
+    status, following, lowest, highest, suggested, body = records
     messages: list[MessageExt] = []
     if status is PullStatus.FOUND:
         # Every message gets the offsets of its queue as properties, from which consumers see how far they are behind.
@@ -122,6 +136,13 @@ class PullForm:
         self, pool: ConnectionPool, address: str, offset: int, sys_flag: int, commit_offset: int, *, timeout: float
     ) -> PullResult:
         """Send one pull. Raises what `pull_message` raises."""
+        found = await self.ask_records(pool, address, offset, sys_flag, commit_offset, timeout=timeout)
+        return _result(found, self._broker_name)
+
+    async def ask_records(
+        self, pool: ConnectionPool, address: str, offset: int, sys_flag: int, commit_offset: int, *, timeout: float
+    ) -> PulledRecords:
+        """Send one pull, and leave its messages as they are. Raises what `pull_message` raises, except for messages."""
         deadline = trio.current_time() + timeout
         connection = pool.nowait(address)
         if connection is None or connection.hooks:  # connecting has to wait, and hooks get the header's fields
@@ -135,23 +156,46 @@ class PullForm:
             raise RequestTimeoutError(text, address=address, timeout=timeout) from None
         found = scan_pull_answer(reply)
         if found is not None:
-            return _result(PullStatus.FOUND, found, reply.body, self._broker_name)
+            return _of_answer(PullStatus.FOUND, found, reply.body)
         answer = connection.decode_answer(reply)
         if answer.code != ResponseCode.GO_AWAY:
-            return pull_result(answer, address, self._broker_name, self._header)
+            return _records(answer, address, self._header)
         pool.retire(connection)
         left = max(0.001, deadline - trio.current_time())
         return await self._ask_in_full(pool, address, offset, sys_flag, commit_offset, left)
 
+    def frame(self, connection: ThreadConnection, opaque: int, offset: int, sys_flag: int, commit_offset: int) -> bytes:
+        """One pull, for code that makes the exchange itself and takes the answer to `records`."""
+        if not connection.hooks:
+            return self._template(connection).frame(opaque, offset, sys_flag, commit_offset)
+        command = self._command(offset, sys_flag, commit_offset)
+        command.opaque, command.serialize_type = opaque, connection.serialize_type
+        hook_before(connection.hooks, connection.address, command)
+        return encode_command(command)
+
+    def records(self, reply: Frame, address: str) -> PulledRecords | None:
+        """What an answer says; None if the peer has not carried out the pull, because it asks to go away.
+
+        Raises what `pull_message` raises, except for messages.
+        """
+        found = scan_pull_answer(reply)
+        if found is not None:
+            return _of_answer(PullStatus.FOUND, found, reply.body)
+        answer = decode_command(reply)
+        return None if answer.code == ResponseCode.GO_AWAY else _records(answer, address, self._header)
+
     async def _ask_in_full(
         self, pool: ConnectionPool, address: str, offset: int, sys_flag: int, commit_offset: int, timeout: float
-    ) -> PullResult:
-        own = {"queueOffset": str(offset), "sysFlag": str(sys_flag), "commitOffset": str(commit_offset)}
-        command = RemotingCommand(self._code, {**self._header.to_ext(), **own})
+    ) -> PulledRecords:
+        command = self._command(offset, sys_flag, commit_offset)
         answer = await call(pool, address, command, timeout=timeout)
-        return pull_result(answer, address, self._broker_name, self._header)
+        return _records(answer, address, self._header)
 
-    def _template(self, connection: Connection) -> PullTemplate:
+    def _command(self, offset: int, sys_flag: int, commit_offset: int) -> RemotingCommand:
+        own = {"queueOffset": str(offset), "sysFlag": str(sys_flag), "commitOffset": str(commit_offset)}
+        return RemotingCommand(self._code, {**self._header.to_ext(), **own})
+
+    def _template(self, connection: Connection | ThreadConnection) -> PullTemplate:
         kind = connection.serialize_type
         template = self._templates.get(kind)
         if template is None:

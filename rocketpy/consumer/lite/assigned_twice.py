@@ -63,7 +63,7 @@ class AssignedTwice:
             try:
                 await self._look()
             except (NoPermissionError, RequestCodeNotSupportedError) as error:
-                logger.debug("nobody looks who else has queues of %s: %s", self._group, error)
+                logger.debug("cannot check which other members have queues of %s: %s", self._group, error)
                 return
             await trio.sleep(LOOK_EVERY)
 

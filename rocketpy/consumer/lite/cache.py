@@ -8,7 +8,7 @@ AssignedMessageQueue.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
@@ -22,9 +22,8 @@ from rocketpy.logs import Seldom, counted, get_logger
 
 if TYPE_CHECKING:
     from rocketpy.config import LitePullConsumerConfig
-    from rocketpy.consumer.assignment import Assignment
     from rocketpy.consumer.lite.offsets import NotedOffsets
-    from rocketpy.consumer.pull import QueuePuller
+    from rocketpy.consumer.pulling.pull import QueuePuller
     from rocketpy.message import MessageExt, MessageQueue
 
 __all__ = ["Cache", "CacheCounters", "Part"]
@@ -38,7 +37,9 @@ class Part(NamedTuple):
     """Messages of one queue that were handed out together."""
 
     queue: ProcessQueue
+    """The queue that they were pulled from."""
     messages: list[MessageExt]
+    """In the order of their offsets."""
 
 
 @attrs.define
@@ -56,24 +57,27 @@ class Cache:
     Args:
         config: the limits, and whether commits are automatic.
         offsets: where the progress of each queue is recorded.
+        pullers: the puller of each queue that this consumer has; its `Assignment` keeps them.
         rates: where handed-out messages are counted.
 
     Attributes:
-        assignment: the queues that this consumer has; set once both are made.
         arrival: set, and replaced, whenever polls that wait should look again.
         paused: queues from which nothing is handed out or pulled.
         counters: messages handed out and acknowledged so far.
-        leaving: process queues about to be given up, from which nothing more is handed out.
     """
 
     lite = True
-    assignment: Assignment
 
     def __init__(
-        self, config: LitePullConsumerConfig, offsets: NotedOffsets, rates: ConsumerRates | None = None
+        self,
+        config: LitePullConsumerConfig,
+        offsets: NotedOffsets,
+        pullers: Mapping[MessageQueue, QueuePuller],
+        rates: ConsumerRates | None = None,
     ) -> None:
         self.counters = CacheCounters()
         self._rates = rates or ConsumerRates(trio.current_time)
+        self._pullers = pullers
         self._config = config
         self._offsets = offsets
         self._limits = FlowLimits(
@@ -81,9 +85,10 @@ class Cache:
         )
         self.arrival = trio.Event()
         self.paused: frozenset[MessageQueue] = frozenset()
-        self.leaving: set[ProcessQueue] = set()
-        self._turns: deque[ProcessQueue] = deque()
-        self._in_turn: set[ProcessQueue] = set()
+        self._leaving: set[ProcessQueue] = set()
+        """Process queues about to be given up, from which nothing more is handed out."""
+        self._rotation: deque[ProcessQueue] = deque()
+        self._in_rotation: set[ProcessQueue] = set()
         self._handed_out: dict[ProcessQueue, HandedOut] = {}
         self._unconfirmed: dict[HandedOut, None] = {}
         self._acknowledges = False
@@ -94,9 +99,9 @@ class Cache:
 
     def submit(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Have messages that `queue` holds handed out by the next polls."""
-        if queue not in self._in_turn:
-            self._in_turn.add(queue)
-            self._turns.append(queue)
+        if queue not in self._in_rotation:
+            self._in_rotation.add(queue)
+            self._rotation.append(queue)
         self.wake()
 
     def wake(self) -> None:
@@ -108,7 +113,7 @@ class Cache:
         """Record the progress of each queue if commits are automatic."""
         self.forget_dropped()
         if self._config.auto_commit:
-            for puller in self.assignment:
+            for puller in tuple(self._pullers.values()):
                 queue = puller.process_queue
                 self._offsets.note(queue.queue, self._automatic(queue))
 
@@ -124,22 +129,22 @@ class Cache:
 
     def forget_dropped(self) -> None:
         """Forget the messages of queues that were given up, or moved to another offset."""
-        if any(queue.dropped for queue in self._turns):
-            self._turns = deque(queue for queue in self._turns if not queue.dropped)
-            self._in_turn = set(self._turns)
-            self.look_again(self.assignment)
+        if any(queue.dropped for queue in self._rotation):
+            self._rotation = deque(queue for queue in self._rotation if not queue.dropped)
+            self._in_rotation = set(self._rotation)
+            self._look_again()
         for queue, handed_out in [*self._handed_out.items()]:
             if queue.dropped:
                 del self._handed_out[queue]
-                if handed_out.is_open and len(handed_out) and self.assignment.get(queue.queue) is None:
+                if handed_out.is_open and len(handed_out) and self._pullers.get(queue.queue) is None:
                     logger.warning(
                         "%s moves to another member with %s handed out and not committed, for that member to get again",
                         queue.queue,
                         counted(len(handed_out), "message"),
                     )
         self._unconfirmed = {handed_out: None for handed_out in self._unconfirmed if not handed_out.queue.dropped}
-        self.leaving = {queue for queue in self.leaving if not queue.dropped}
-        self._refusals = {queue: each for queue, each in self._refusals.items() if self.assignment.get(queue)}
+        self._leaving = {queue for queue in self._leaving if not queue.dropped}
+        self._refusals = {queue: each for queue, each in self._refusals.items() if self._pullers.get(queue)}
 
     # --- whether to pull, as a PullPolicy -----------------------------------------------------------------
 
@@ -170,7 +175,7 @@ class Cache:
 
     def _held(self) -> int:
         """How many messages of all queues are held."""
-        return sum(len(queue) for queue in self._turns if not queue.dropped)
+        return sum(len(queue) for queue in self._rotation if not queue.dropped)
 
     def advanced(self, queue: ProcessQueue) -> None:
         """A pull was answered, so its broker does not refuse any more. Commits depend on what is handed out instead."""
@@ -194,7 +199,7 @@ class Cache:
             NoPermissionError, RequestCodeNotSupportedError: the broker of one of this consumer's queues refuses.
         """
         for queue, error in self._refusals.items():
-            if self.assignment.get(queue) is not None:
+            if self._pullers.get(queue) is not None:
                 raise _explained(queue, error)
 
     # --- what goes out ------------------------------------------------------------------------------------
@@ -211,14 +216,14 @@ class Cache:
         """Hand out up to `most` messages, from one queue after another."""
         parts: list[Part] = []
         was_over = self._held() > self._config.pull_threshold_for_all
-        for _ in range(len(self._turns)):
-            queue = self._turns.popleft()
-            rests = queue.dropped or queue.queue in self.paused or queue in self.leaving
+        for _ in range(len(self._rotation)):
+            queue = self._rotation.popleft()
+            rests = queue.dropped or queue.queue in self.paused or queue in self._leaving
             messages = [] if rests else queue.hand_out(most)
             if queue.dropped or not len(queue):
-                self._in_turn.discard(queue)
+                self._in_rotation.discard(queue)
             else:
-                self._turns.append(queue)
+                self._rotation.append(queue)
             if messages:
                 most -= len(messages)
                 self._note(queue, messages)
@@ -226,7 +231,7 @@ class Cache:
                 if not most:
                     break
         if was_over and self._held() <= self._config.pull_threshold_for_all:
-            self.look_again(self.assignment)
+            self._look_again()
         return parts
 
     def _note(self, queue: ProcessQueue, messages: list[MessageExt]) -> None:
@@ -242,7 +247,7 @@ class Cache:
             handed_out.forget_oldest()
 
     def in_flight(self) -> Counter[str]:
-        """How many messages are handed out and not done, by topic. For any thread."""
+        """How many messages are handed out and not done, by topic. Thread-safe."""
         found: Counter[str] = Counter()
         for queue, handed_out in self._handed_out.copy().items():
             found[queue.queue.topic] += len(handed_out)
@@ -260,10 +265,10 @@ class Cache:
                 continue
             queue.give_back(messages)
             self._take_back(queue, messages)
-            if queue in self._in_turn:
-                self._turns.remove(queue)
-            self._in_turn.add(queue)
-            self._turns.appendleft(queue)
+            if queue in self._in_rotation:
+                self._rotation.remove(queue)
+            self._in_rotation.add(queue)
+            self._rotation.appendleft(queue)
         self.wake()
 
     def _take_back(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
@@ -274,9 +279,14 @@ class Cache:
         if handed_out.confirmed < settled == self._offsets.memory(queue.queue):
             self._offsets.note(queue.queue, handed_out.confirmed)
 
-    def look_again(self, pullers: Iterable[QueuePuller]) -> None:
+    def leave(self, queues: Collection[MessageQueue] | None = None) -> None:
+        """Hand out no more messages of these queues, of all by default: they are about to be given up."""
+        held = tuple(self._pullers.values())
+        self._leaving.update(each.process_queue for each in held if queues is None or each.queue in queues)
+
+    def _look_again(self) -> None:
         """Have pullers that wait check whether they may pull again."""
-        for puller in pullers:
+        for puller in tuple(self._pullers.values()):
             if puller.paused is not None:
                 puller.look_again()
 
@@ -289,7 +299,7 @@ class Cache:
             False if the message was not handed out, was acknowledged before, or its queue was given up.
         """
         self._acknowledges = True
-        puller = self.assignment.get(queue)
+        puller = self._pullers.get(queue)
         handed_out = None if puller is None else self._handed_out.get(puller.process_queue)
         if puller is None or handed_out is None or not handed_out.acknowledge(offset):
             return False
@@ -302,7 +312,7 @@ class Cache:
         """For each queue, the offset to commit now that the user asks for it; it is recorded."""
         self.forget_dropped()
         settled: dict[MessageQueue, int] = {}
-        for puller in self.assignment:
+        for puller in tuple(self._pullers.values()):
             queue = puller.process_queue
             handed_out = self._handed_out.get(queue)
             if self._acknowledges:
@@ -320,7 +330,7 @@ class Cache:
     def resume(self, queues: Collection[MessageQueue]) -> None:
         """Pull these queues and hand out their messages again."""
         self.paused -= frozenset(queues)
-        self.look_again(self.assignment)
+        self._look_again()
         self.wake()
 
 

@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Self, Unpack, final
 
 import trio
 
+from rocketpy.client.arguments import checked_seconds
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.client.lifecycle import State
 from rocketpy.config import LitePullConsumerConfig
-from rocketpy.consumer.arguments import checked_count, checked_offset, checked_queue, checked_seconds
+from rocketpy.consumer.fetching import Fetching
+from rocketpy.consumer.lite.access import Access
+from rocketpy.consumer.lite.commits import Commits
+from rocketpy.consumer.lite.outside import LiteOutside
+from rocketpy.consumer.lite.polling import Polling
 from rocketpy.consumer.lite.positions import Positions
 from rocketpy.consumer.lite.running import RunningLitePull
 from rocketpy.consumer.lite.selection import Selection
@@ -25,36 +30,29 @@ from rocketpy.consumer.lite.status import (
     statistics,
 )
 from rocketpy.consumer.queue_watch import QueuesFunction, QueueWatch
+from rocketpy.consumer.roles import SharingRole
+from rocketpy.consumer.sharing import Sharing
 from rocketpy.consumer.start_checks import check_filters, check_heartbeats, check_name_servers, wait_shared_out
-from rocketpy.consumer.user_calls import AsyncCaller, UserCalls, call_in_this_loop
+from rocketpy.consumer.surface import ON_TRIO, ConsumerSurface
+from rocketpy.consumer.user_calls import UserCalls
 from rocketpy.errors import ClientClosedError, ConfigError, RequestTimeoutError
-from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import MessageExt, MessageQueue
-from rocketpy.wire.bodies.heartbeat import ConsumerData
 from rocketpy.wire.enums import ConsumeType
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
     from contextlib import AsyncExitStack
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
-    from rocketpy.client.roles import Driven
     from rocketpy.config.typed import LitePullConsumerSettings
-    from rocketpy.consumer.lite.cache import Part
-    from rocketpy.consumer.pull import QueuePuller
     from rocketpy.remoting.network import Network
     from rocketpy.trace.consumes import ConsumeTracer
 
-__all__ = ["MOST_MESSAGES", "LitePullConsumer"]
-
-logger = get_logger(__name__)
-
-MOST_MESSAGES = 1_000_000
-"""What one poll may ask for."""
+__all__ = ["LitePullConsumer"]
 
 
 @final
-class LitePullConsumer(Positions):
+class LitePullConsumer(Fetching, Sharing[RunningLitePull]):
     """Hands out messages on demand: ``async with rocketpy.LitePullConsumer("billing") as consumer:``.
 
     It either shares the queues of topics with its group (`subscribe`), or has queues that you choose (`assign`). It
@@ -77,7 +75,6 @@ class LitePullConsumer(Positions):
         config: the settings; `group` and `fields` override them.
         client: a client to share; None for one of its own.
         network: where a client of its own gets its connections.
-        async_caller: calls the user's async functions, for surfaces that run them in a loop of their own.
         fields: settings by name, as in `LitePullConsumerConfig`.
 
     Raises:
@@ -91,19 +88,22 @@ class LitePullConsumer(Positions):
         config: LitePullConsumerConfig | None = None,
         client: MQClientInstance | None = None,
         network: Network | None = None,
-        async_caller: AsyncCaller = call_in_this_loop,
+        _surface: ConsumerSurface = ON_TRIO,
         **fields: Unpack[LitePullConsumerSettings],
     ) -> None:
         self._made_with = {"group": group, "config": config, "client": client, "network": network, **fields}
-        self._made_with["async_caller"] = async_caller
+        self._made_with["_surface"] = _surface
         base = config if config is not None or not isinstance(client, MQClientInstance) else client.config
         self.config = LitePullConsumerConfig.of(base, group=group, **fields)
         super().__init__(self.config, client, network)
         self._selection = Selection(self._subscriptions_changed)
         self._watch = QueueWatch()
-        self._async_caller = async_caller
-        self._tracer: ConsumeTracer | None = None
-        self._seldom = Seldom(logger)
+        self._surface = _surface
+        access = self._access = Access(self._current, self.config.group)
+        polling = self._polling = Polling(self._current, access, self.config, self._selection)
+        commits = self._commits = Commits(self._current, access)
+        self._positions = Positions(access)
+        self.outside = LiteOutside(self._current, access, polling, commits, self._adopt)  # for the other surfaces
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -115,8 +115,8 @@ class LitePullConsumer(Positions):
         self._selection.adopt(selection)
         self._watch.adopt(watch)
 
-    def adopt(self, former: LitePullConsumer) -> None:
-        """For other surfaces: take over the subscriptions and callbacks of the consumer that this one replaces."""
+    def _adopt(self, former: LitePullConsumer) -> None:
+        """Take over the subscriptions and callbacks of the consumer that this one replaces. For other surfaces."""
         self._selection.adopt(former._selection)
         self._watch.adopt(former._watch)
 
@@ -125,17 +125,21 @@ class LitePullConsumer(Positions):
     async def _open(self, stack: AsyncExitStack) -> None:
         """Start, and return after the first rebalance, or after `start_timeout`."""
         deadline = trio.current_time() + self.config.start_timeout
+        tracer: ConsumeTracer | None = None
         if self.config.enable_msg_trace:
             from rocketpy.trace.consumes import traced_consumption  # few consumers are traced
 
-            self._tracer = await stack.enter_async_context(traced_consumption(self.client, self.config))
-        running = RunningLitePull(self.client, self.config, self._selection, UserCalls(self._async_caller))
+            tracer = await stack.enter_async_context(traced_consumption(self.client, self.config))
+        calls = UserCalls(self._surface.async_caller)
+        running = RunningLitePull(self.client, self.config, self._selection, calls, tracer)
+        kind = ConsumeType.CONSUME_ACTIVELY
+        role = SharingRole(self.client, self.config, kind, self._selection, running, self._watch)
         await running.open(stack, self.config.close_timeout)
         await self._run_background(stack, running)
-        await check_name_servers(self.client, self.topics(), deadline)
-        await check_filters(running.rebalance.filters, deadline)
-        self.client.register_consumer(self.config.group, self)
-        self._running = running
+        await check_name_servers(self.client, role.topics(), deadline)
+        await check_filters(running.filters, deadline)
+        self.client.register_consumer(self.config.group, role)
+        self._current.started(running)
         running.start_services()
         running.start_reports(self.config, self.statistics, running.calls)
         running.start_service(self._watch_queues)
@@ -143,36 +147,14 @@ class LitePullConsumer(Positions):
         check_heartbeats(self.client, self.config.group, running.rebalance.told)
 
     async def _watch_queues(self) -> None:
-        await self._watch.run(self.client.routes, self._check_running().calls)
-
-    def _check_usable(self) -> RunningLitePull:
-        """The running part; refuses use if the consumer has crashed, is not open, or belongs to another loop."""
-        self.check_crash()
-        self.check_open()
-        self._lifecycle.check_loop()
-        running = self._check_running()
-        self.client.check_open()
-        return running
-
-    def check_open(self) -> None:
-        """Refuse use while it is not open. For any thread.
-
-        While `on_assigned` or `on_revoked` runs it counts as open, even during its start or close.
-
-        Raises:
-            ClientClosedError: it is not open, or was opened before a fork.
-        """
-        running = self._running
-        if running is None or not running.hooks.under_way or self._lifecycle.crossed_fork:
-            self._lifecycle.check_open()
+        await self._watch.run(self.client.routes, self._current.check_running().calls)
 
     @property
-    def in_hook(self) -> bool:
-        """Whether the caller is a function of the user's that closing waits for."""
-        return self._running is not None and self._running.calls.is_inside
+    def _group(self) -> str:
+        return self.config.group
 
-    def _find(self, queue: MessageQueue) -> QueuePuller | None:
-        return None if self._running is None else self._running.assignment.get(queue)
+    def _check_usable(self) -> RunningLitePull:
+        return self._access.usable()
 
     # --- subscriptions --------------------------------------------------------------------------------
 
@@ -269,45 +251,7 @@ class LitePullConsumer(Positions):
             ClientClosedError: the consumer is not open, or is closing.
             ServiceCrashedError: a bug in the background stopped the consumer.
         """
-        return [message for part in await self.lend(max_messages, timeout) for message in part.messages]
-
-    async def lend(self, max_messages: int | None, timeout: float | timedelta | None) -> list[Part]:
-        """What `poll` gives, in parts, for surfaces that may have to give some of it back. Raises what it raises."""
-        most = self.config.pull_batch_size
-        if max_messages is not None:
-            most = checked_count("max_messages", max_messages, MOST_MESSAGES)
-        patience = self.config.poll_timeout if timeout is None else checked_seconds("timeout", timeout)
-        running = self._check_usable()
-        self._lifecycle.check_open()
-        await trio.lowlevel.checkpoint()
-        # No checkpoint lies between taking messages and giving them.
-        running.cache.polled()
-        parts = running.cache.take(most)
-        if not parts:
-            with trio.move_on_after(patience):
-                while not parts:
-                    self._check_may_arrive(running)
-                    await running.cache.arrival.wait()
-                    parts = running.cache.take(most)
-        if self._tracer is not None:
-            for part in parts:
-                self._tracer.polled(part.messages)
-        return parts
-
-    def give_back(self, parts: Iterable[Part]) -> None:
-        """For other surfaces: these were lent and have reached nobody; they are handed out next."""
-        if self._running is not None:
-            self._running.cache.give_back(parts)
-
-    def _check_may_arrive(self, running: RunningLitePull) -> None:
-        """Refuse to wait for messages that cannot come."""
-        if running.closing and self._crash is None:
-            self._lifecycle.check_open()
-            self.client.check_open()
-        self._check_usable()
-        if not self._selection.topics:
-            raise ConfigError("nothing is subscribed or assigned: call subscribe(topic) or assign(queues) first")
-        running.cache.check_refused()
+        return [message for part in await self._polling.lend(max_messages, timeout) for message in part.messages]
 
     def __aiter__(self) -> Self:
         """Iterate over messages until the consumer closes; see the class for what is committed meanwhile."""
@@ -316,16 +260,12 @@ class LitePullConsumer(Positions):
     async def __anext__(self) -> MessageExt:
         """Wait for the next message; asking for it means that the previous one is done."""
         try:
-            parts = await self.lend(1, math.inf)
+            parts = await self._polling.lend(1, math.inf)
         except ClientClosedError:
-            if self.has_ended():
+            if self._current.has_ended:
                 raise StopAsyncIteration from None
             raise
         return parts[0].messages[0]
-
-    def has_ended(self) -> bool:
-        """Whether it was closed in good order, or is being closed."""
-        return self._crash is None and self._lifecycle.state in (State.CLOSING, State.CLOSED)
 
     # --- commits --------------------------------------------------------------------------------------
 
@@ -349,10 +289,10 @@ class LitePullConsumer(Positions):
             RequestTimeoutError: a broker has not answered in time. The commit is repeated soon.
             RocketMQError: a broker cannot be reached, or refuses. The commit is repeated soon.
         """
-        self.check_may_commit()
-        running = self._check_usable()
+        self._current.check_may_commit()
+        running = self._access.usable()
         budget = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
-        wanted = self._settle(running, offsets)
+        wanted = self._commits.settle(running, offsets)
         with trio.move_on_after(budget) as waiting:
             await running.offsets.commit(wanted)
         if waiting.cancelled_caught:
@@ -372,39 +312,8 @@ class LitePullConsumer(Positions):
             ConfigError: an argument cannot be used.
             QueueNotAssignedError: `offsets` has a queue that this consumer does not have; nothing is committed.
         """
-        running = self._check_usable()
-        running.commit_soon(tuple(self._settle(running, offsets)))
-
-    def _settle(
-        self, running: RunningLitePull, offsets: Mapping[MessageQueue, int] | None
-    ) -> Mapping[MessageQueue, int]:
-        """The offsets to commit, which are recorded."""
-        wanted = self.check_offsets(offsets)
-        if wanted is None:
-            return running.cache.settle()
-        for queue, offset in wanted.items():
-            pulled = self._ours(queue).process_queue.position
-            if offset > pulled:
-                self._seldom.warning(
-                    ("ahead", queue),
-                    "committing offset %d of %s, which was pulled only up to %d: nobody gets the messages in between. "
-                    "To skip messages on purpose, use seek",
-                    offset,
-                    queue,
-                    pulled,
-                )
-            running.offsets.note(queue, offset)
-        return wanted
-
-    def check_offsets(self, offsets: Mapping[MessageQueue, int] | None) -> Mapping[MessageQueue, int] | None:
-        """For other surfaces: return the offsets to commit, if this consumer has their queues. For any thread."""
-        if offsets is None:
-            return None
-        if not isinstance(offsets, Mapping):
-            raise ConfigError(f"offsets must be a dict of queues and offsets, not {offsets!r:.100}")
-        wanted = {checked_queue(queue): checked_offset(offset) for queue, offset in offsets.items()}
-        self.check_assigned(wanted)
-        return wanted
+        running = self._access.usable()
+        running.commit_soon(tuple(self._commits.settle(running, offsets)))
 
     def ack(self, message: MessageExt) -> None:
         """Mark one message as done. It is committed once everything before it in its queue is acknowledged too.
@@ -420,32 +329,131 @@ class LitePullConsumer(Positions):
         """
         if not isinstance(message, MessageExt):
             raise ConfigError(f"ack needs a message that this consumer handed out, not {message!r:.100}")
-        self._check_usable()
-        self.acknowledge(message)
+        self._access.usable()
+        self._commits.acknowledge(message)
 
-    def acknowledge(self, message: MessageExt) -> None:
-        """For other surfaces: as `ack`, but has no effect on a consumer that is closed by now."""
-        running = self._running
-        if running is None or (running.closing and not running.hooks.under_way):
-            return
-        if not running.cache.acknowledge(message.queue, message.queue_offset):
-            self._seldom.warning(
-                message.queue,
-                "the ack of offset %d of %s is ignored: it was not handed out, was acknowledged before, or the queue "
-                "now belongs to another member",
-                message.queue_offset,
-                message.queue,
-            )
+    # --- single queues --------------------------------------------------------------------------------
+
+    def position(self, queue: MessageQueue) -> int:
+        """The offset of the next message that a poll will hand out from a queue. Thread-safe.
+
+        Args:
+            queue: a queue that this consumer has.
+
+        Raises:
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
+        """
+        return self._positions.position(queue)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The committed offset of a queue, as its broker has it; None when nothing was ever committed.
+
+        If a file or an `offset_store` keeps the offsets, it is asked instead. A broker of 4.x answers 0 for a group
+        without an offset if the queue still has its first message.
+
+        Args:
+            queue: a queue of a topic.
+
+        Raises:
+            ConfigError: this is not a queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._positions.committed(queue)
+
+    async def lag(self) -> dict[MessageQueue, int]:
+        """For each queue of this consumer, how many messages there are from its `position` on, unwanted ones included.
+
+        Raises:
+            RocketMQError: a broker cannot be reached, does not answer, or refuses.
+        """
+        return await self._positions.lag()
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Continue at an offset. Messages pulled from the queue and not handed out yet are discarded.
+
+        This offset then counts as the progress of the group in that queue: the next commit, of any kind, commits it.
+
+        Args:
+            queue: a queue that this consumer has.
+            offset: the offset of the next message.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            OffsetOutOfRangeError: the offset lies outside of the queue.
+            QueueNotAssignedError: this consumer does not have the queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        await self._positions.seek(queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Continue at the oldest message that a queue still has; otherwise as `seek`.
+
+        Args:
+            queue: a queue that this consumer has.
+
+        Raises:
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        await self._positions.seek_to_begin(queue)
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Continue at the next message that comes to a queue; otherwise as `seek`.
+
+        Args:
+            queue: a queue that this consumer has.
+
+        Raises:
+            ConfigError: this is not a queue.
+            QueueNotAssignedError: this consumer does not have the queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        await self._positions.seek_to_end(queue)
+
+    async def seek_to_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> None:
+        """Continue at the first message that was stored at a time or after it; otherwise as `seek`.
+
+        Args:
+            queue: the queue.
+            timestamp: ms since 1970, or a datetime with a time zone.
+
+        Raises:
+            ConfigError: an argument cannot be used.
+            QueueNotAssignedError: this consumer does not have the queue.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        await self._positions.seek_to_timestamp(queue, timestamp)
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Hand out and pull nothing more from these queues until `resume`. They stay with this consumer.
+
+        Args:
+            queues: queues that this consumer has.
+
+        Raises:
+            ConfigError: these are not queues.
+            QueueNotAssignedError: this consumer does not have one of them; none is paused.
+        """
+        self._positions.pause(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Continue with paused queues where they are. Queues that are not paused are unaffected.
+
+        Args:
+            queues: queues that this consumer has.
+
+        Raises:
+            ConfigError: these are not queues.
+        """
+        self._positions.resume(queues)
 
     # --- looking: what does not wait may be called by any thread ----------------------------------------
 
-    @property
-    def _group(self) -> str:
-        return self.config.group
-
     def status(self) -> LitePullConsumerStatus:
         """The current state: topics, queues, the messages held from them, and errors; closed in the child of a fork."""
-        running = self._shown
+        running = self._current.shown
         return LitePullConsumerStatus(
             state=self._lifecycle.shown.value,
             client_id=self.client.client_id,
@@ -454,7 +462,7 @@ class LitePullConsumer(Positions):
             balanced=running is not None and running.rebalance.is_up_to_date,
             queues=queue_statuses(running),
             errors={} if running is None else running.rebalance.problems(),
-            crash=self._crash,
+            crash=self._current.crash,
         )
 
     def statistics(self) -> LitePullConsumerStatistics:
@@ -463,34 +471,7 @@ class LitePullConsumer(Positions):
         Raises:
             ClientClosedError: it was never started.
         """
-        return statistics(self._check_running(), self._selection.topics)
-
-    # --- what the client asks of a consumer -------------------------------------------------------------
-
-    def consumer_data(self) -> ConsumerData:
-        """What heartbeats tell brokers about this consumer."""
-        return ConsumerData(
-            group_name=self.config.group,
-            consume_type=ConsumeType.CONSUME_ACTIVELY,
-            message_model=self.config.message_model,
-            consume_from_where=self.config.consume_from_where,
-            subscription_data_set=self._selection.data(),
-            unit_mode=self.config.unit_mode,
-        )
-
-    def topics(self) -> tuple[str, ...]:
-        """The topics whose routes the client must keep fresh."""
-        return tuple(dict.fromkeys((*self._selection.topics, *self._watch.topics)))
-
-    @property
-    def driven(self) -> Driven | None:
-        """What carries out requests of brokers; None while the consumer does not run."""
-        return None if self._running is None else self._running.driven
-
-    def on_route_changed(self, topic: str) -> None:
-        """The route of a topic has changed."""
-        self._watch.look()
-        super().on_route_changed(topic)
+        return statistics(self._current.check_running(), self._selection.topics)
 
     def _wanted_topics(self) -> Collection[str]:
         return self._selection.topics

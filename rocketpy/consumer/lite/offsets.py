@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rocketpy.consumer.offset_store import OffsetStore
+    from rocketpy.consumer.offsets.offset_store import OffsetStore
     from rocketpy.message import MessageQueue
 
 __all__ = ["NotedOffsets"]

@@ -5,125 +5,64 @@ Plays the part of seek, pause, resume and committed in DefaultLitePullConsumerIm
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rocketpy.consumer.arguments import checked_offset, checked_queue, checked_queues, checked_timestamp
-from rocketpy.consumer.fetching import Fetching
-from rocketpy.consumer.queue_offsets import QueueOffsets
-from rocketpy.consumer.sharing import Sharing
-from rocketpy.errors import OffsetOutOfRangeError, QueueNotAssignedError
+from rocketpy.client.arguments import checked_offset, checked_queue, checked_queues, checked_timestamp
+from rocketpy.errors import OffsetOutOfRangeError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rocketpy.consumer.lite.running import RunningLitePull
-    from rocketpy.consumer.pull import QueuePuller
+    from rocketpy.consumer.lite.access import Access
+    from rocketpy.consumer.offsets.queue_offsets import QueueOffsets
     from rocketpy.message import MessageQueue
 
 __all__ = ["Positions"]
 
 
-class Positions(Fetching, Sharing["RunningLitePull"]):
-    """What a lite pull consumer does with single queues. Every method raises ClientClosedError while it is not open."""
+class Positions:
+    """What one consumer does with single queues. `LitePullConsumer` says what its methods, by the same names, raise.
 
-    @abstractmethod
-    def _check_usable(self) -> RunningLitePull:
-        """The running part; refuses use unless the consumer is open, in this loop."""
+    Args:
+        access: gives the running part of the consumer and its queues, if they may be used.
+    """
 
-    @abstractmethod
-    def check_open(self) -> None:
-        """Refuse use while it is not open. For any thread."""
-
-    @abstractmethod
-    def _find(self, queue: MessageQueue) -> QueuePuller | None:
-        """The puller of a queue, None if this consumer does not have the queue."""
-
-    def _puller(self, queue: MessageQueue) -> QueuePuller:
-        """The puller of a queue that this consumer has; refuses any other queue."""
-        checked_queue(queue)
-        self._check_usable()
-        return self._ours(queue)
-
-    def _ours(self, queue: MessageQueue) -> QueuePuller:
-        found = self._find(queue)
-        if found is None:
-            raise QueueNotAssignedError(
-                f"{queue} does not, or no longer, belong to this consumer of {self._group}: see `assignment` for the "
-                "queues that do, or `status()` for why it was not taken",
-                queue=queue,
-            )
-        return found
+    def __init__(self, access: Access) -> None:
+        self._access = access
 
     # --- asking ---------------------------------------------------------------------------------------
 
     def position(self, queue: MessageQueue) -> int:
-        """The offset of the next message that a poll will hand out from a queue. For any thread.
-
-        Args:
-            queue: a queue that this consumer has.
-
-        Raises:
-            ConfigError: this is not a queue.
-            QueueNotAssignedError: this consumer does not have the queue.
-        """
+        """The offset of the next message that a poll will hand out from a queue. Thread-safe."""
         checked_queue(queue)
-        self.check_open()
-        return self._ours(queue).process_queue.look_next()
+        self._access.check_open()
+        return self._access.ours(queue).process_queue.look_next()
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The committed offset of a queue, as its broker has it; None when nothing was ever committed.
-
-        If a file or an `offset_store` keeps the offsets, it is asked instead. A broker of 4.x answers 0 for a group
-        without an offset if the queue still has its first message.
-
-        Args:
-            queue: a queue of a topic.
-
-        Raises:
-            ConfigError: this is not a queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        offsets = self._offsets_of(queue)
-        kept = self._check_usable().offsets
-        return await (offsets if kept.at_brokers else kept).committed(queue)
+        """The committed offset of a queue; None when nothing was ever committed."""
+        checked_queue(queue)
+        running = self._access.usable()
+        kept = running.offsets
+        return await (running.queue_offsets if kept.at_brokers else kept).committed(queue)
 
     async def lag(self) -> dict[MessageQueue, int]:
-        """For each queue of this consumer, how many messages there are from its `position` on, unwanted ones included.
-
-        Raises:
-            RocketMQError: a broker cannot be reached, does not answer, or refuses.
-        """
-        assignment = self._check_usable().assignment
-        offsets = QueueOffsets(self.client, self._group)
-        ends = await offsets.of_each(offsets.end, assignment.queues())
+        """For each queue, how many messages there are from its `position` on."""
+        running = self._access.usable()
+        ends = await running.queue_offsets.of_each(running.queue_offsets.end, running.assignment.queues())
         return {
             puller.queue: max(0, ends[puller.queue] - puller.process_queue.next_offset)
-            for puller in assignment
+            for puller in running.assignment
             if puller.queue in ends
         }
 
     # --- seeking --------------------------------------------------------------------------------------
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continue at an offset. Messages pulled from the queue and not handed out yet are discarded.
-
-        This offset then counts as the progress of the group in that queue: the next commit, of any kind, commits it.
-
-        Args:
-            queue: a queue that this consumer has.
-            offset: the offset of the next message.
-
-        Raises:
-            ConfigError: an argument cannot be used.
-            OffsetOutOfRangeError: the offset lies outside of the queue.
-            QueueNotAssignedError: this consumer does not have the queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        self._puller(queue)
+        """Continue at an offset."""
+        offsets = self._offsets_of_ours(queue)
         wanted = checked_offset(offset)
-        lowest, highest = await QueueOffsets(self.client, self._group).bounds(queue)
+        lowest, highest = await offsets.bounds(queue)
         if not lowest <= wanted <= highest:
             raise OffsetOutOfRangeError(
                 f"{queue} has no offset {wanted}: seek to an offset from {lowest} to {highest}",
@@ -134,84 +73,36 @@ class Positions(Fetching, Sharing["RunningLitePull"]):
         self._go_to(queue, wanted)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Continue at the oldest message that a queue still has; otherwise as `seek`.
-
-        Args:
-            queue: a queue that this consumer has.
-
-        Raises:
-            ConfigError: this is not a queue.
-            QueueNotAssignedError: this consumer does not have the queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        self._puller(queue)
-        self._go_to(queue, await self._offsets_of(queue).beginning(queue))
+        """Continue at the oldest message that a queue still has."""
+        self._go_to(queue, await self._offsets_of_ours(queue).beginning(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Continue at the next message that comes to a queue; otherwise as `seek`.
-
-        Args:
-            queue: a queue that this consumer has.
-
-        Raises:
-            ConfigError: this is not a queue.
-            QueueNotAssignedError: this consumer does not have the queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        self._puller(queue)
-        self._go_to(queue, await self._offsets_of(queue).end(queue))
+        """Continue at the next message that comes to a queue."""
+        self._go_to(queue, await self._offsets_of_ours(queue).end(queue))
 
     async def seek_to_timestamp(self, queue: MessageQueue, timestamp: int | datetime) -> None:
-        """Continue at the first message that was stored at a time or after it; otherwise as `seek`.
+        """Continue at the first message that was stored at a time or after it."""
+        offsets = self._offsets_of_ours(queue)
+        self._go_to(queue, await offsets.at(queue, checked_timestamp(timestamp)))
 
-        Args:
-            queue: the queue.
-            timestamp: ms since 1970, or a datetime with a time zone.
-
-        Raises:
-            ConfigError: an argument cannot be used.
-            QueueNotAssignedError: this consumer does not have the queue.
-            RocketMQError: the broker cannot be reached, does not answer, or refuses.
-        """
-        self._puller(queue)
-        moment = checked_timestamp(timestamp)
-        self._go_to(queue, await self._offsets_of(queue).at(queue, moment))
+    def _offsets_of_ours(self, queue: MessageQueue) -> QueueOffsets:
+        """What asks about a queue that this consumer has; refuses any other queue."""
+        self._access.puller(queue)
+        return self._access.usable().queue_offsets
 
     def _go_to(self, queue: MessageQueue, offset: int) -> None:
         # Another member may have got the queue while its broker was asked.
-        self._puller(queue).begin_at(offset)
-        self._check_usable().cache.forget_dropped()
+        self._access.puller(queue).begin_at(offset)
+        self._access.usable().cache.forget_dropped()
 
     # --- pausing --------------------------------------------------------------------------------------
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Hand out and pull nothing more from these queues until `resume`. They stay with this consumer.
-
-        Args:
-            queues: queues that this consumer has.
-
-        Raises:
-            ConfigError: these are not queues.
-            QueueNotAssignedError: this consumer does not have one of them; none is paused.
-        """
-        running = self._check_usable()
-        running.cache.pause(self.check_assigned(queues))
-
-    def check_assigned(self, queues: Iterable[MessageQueue]) -> frozenset[MessageQueue]:
-        """For other surfaces: return the queues, if this consumer has all of them. For any thread."""
-        wanted = checked_queues(queues)
-        for queue in sorted(wanted):
-            self._ours(queue)
-        return wanted
+        """Hand out and pull nothing more from these queues until `resume`."""
+        running = self._access.usable()
+        running.cache.pause(self._access.check_assigned(queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Continue with paused queues where they are. Queues that are not paused are unaffected.
-
-        Args:
-            queues: queues that this consumer has.
-
-        Raises:
-            ConfigError: these are not queues.
-        """
+        """Continue with paused queues where they are."""
         wanted = checked_queues(queues)
-        self._check_usable().cache.resume(wanted)
+        self._access.usable().cache.resume(wanted)

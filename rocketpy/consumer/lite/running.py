@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from rocketpy.consumer.assignment import Assignment
 from rocketpy.consumer.background import Background
-from rocketpy.consumer.filter_check import FilterCheck
 from rocketpy.consumer.lite.assigned_twice import AssignedTwice
 from rocketpy.consumer.lite.cache import Cache
-from rocketpy.consumer.lite.driven import DrivenLitePull
+from rocketpy.consumer.lite.driven_lite_pull import DrivenLitePull
 from rocketpy.consumer.lite.offsets import NotedOffsets
-from rocketpy.consumer.membership import Membership
-from rocketpy.consumer.offset_choice import offset_store_of
-from rocketpy.consumer.pull_parts import PullParts
-from rocketpy.consumer.queue_hooks import QueueHooks
+from rocketpy.consumer.offsets.offset_choice import offset_store_of
+from rocketpy.consumer.offsets.start_position import StartPosition
+from rocketpy.consumer.pulling.filter_check import FilterCheck
+from rocketpy.consumer.pulling.pull_parts import PullParts
 from rocketpy.consumer.rates import ConsumerRates
-from rocketpy.consumer.rebalance import Rebalance, Share
-from rocketpy.consumer.start_position import StartPosition
+from rocketpy.consumer.rebalancing.assignment import Assignment
+from rocketpy.consumer.rebalancing.membership import Membership
+from rocketpy.consumer.rebalancing.queue_hooks import QueueHooks
+from rocketpy.consumer.rebalancing.rebalance import Rebalance, Share
+from rocketpy.consumer.rebalancing.rebalance_wakeup import RebalanceWakeup
 from rocketpy.logs import counted
 from rocketpy.results import MessageModel
 from rocketpy.services import ticks
@@ -35,9 +36,11 @@ if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.config import LitePullConsumerConfig
     from rocketpy.consumer.lite.selection import Selection
+    from rocketpy.consumer.pulling.pull import QueuePuller
     from rocketpy.consumer.user_calls import UserCalls
     from rocketpy.errors import ServiceCrashedError
     from rocketpy.message import MessageQueue
+    from rocketpy.trace.consumes import ConsumeTracer
 
 __all__ = ["RunningLitePull"]
 
@@ -52,10 +55,11 @@ class LiteRebalance(Rebalance):
         selection: Selection,
         assignment: Assignment,
         calls: UserCalls,
+        filters: FilterCheck,
+        wakeup: RebalanceWakeup,
     ) -> None:
-        super().__init__(client, config, selection, assignment, calls)
+        super().__init__(client, config, selection, assignment, calls, filters, wakeup)
         self._selection = selection
-        self.filters = FilterCheck(client, config.group, selection.filters)
 
     async def _share_of(self, topic: str) -> Share | None:
         chosen = self._selection.chosen(topic)
@@ -81,27 +85,40 @@ class LiteHooks(QueueHooks):
 
     async def revoked(self, queues: Collection[MessageQueue]) -> None:
         """Call `on_revoked` with queues that are not pulled any more, and are given up when this returns."""
-        self._cache.leaving.update(each.process_queue for each in self._cache.assignment if each.queue in queues)
+        self._cache.leave(queues)
         await super().revoked(queues)
 
     async def close(self) -> None:
         """All are given up that are left."""
-        self._cache.leaving.update(each.process_queue for each in self._cache.assignment)
+        self._cache.leave()
         await super().close()
 
 
 class RunningLitePull(Background):
-    """The part of a lite pull consumer that exists only while it runs.
+    """The part of a lite pull consumer that exists only while it runs. It puts the parts together.
+
+    Args:
+        client: how to reach brokers.
+        config: the consumer's settings.
+        selection: its subscribed topics or assigned queues.
+        calls: calls the user's functions.
+        tracer: makes records of what polls return; None if they are not traced.
 
     Attributes:
         closing: whether it is being closed.
-        driven: carries out requests of brokers.
+        filters: asks brokers whether they accept SQL expressions.
         rates: recent figures for each topic.
         hooks: calls `on_assigned` and `on_revoked`.
+        tracer: the same.
     """
 
     def __init__(
-        self, client: MQClientInstance, config: LitePullConsumerConfig, selection: Selection, calls: UserCalls
+        self,
+        client: MQClientInstance,
+        config: LitePullConsumerConfig,
+        selection: Selection,
+        calls: UserCalls,
+        tracer: ConsumeTracer | None,
     ) -> None:
         self.offsets = NotedOffsets(offset_store_of(client, config, calls), automatic=config.auto_commit)
         super().__init__(client, config.group, self.offsets)
@@ -109,14 +126,26 @@ class RunningLitePull(Background):
         self._selection = selection
         self.closing = False
         self.calls = calls
+        self.tracer = tracer
         self.rates = ConsumerRates(self.now)
-        self.cache = Cache(config, self.offsets, self.rates)
+        self.filters = FilterCheck(client, config.group, selection.filters)
+        pullers: dict[MessageQueue, QueuePuller] = {}
+        self.cache = Cache(config, self.offsets, pullers, self.rates)
         self.hooks = LiteHooks(config, calls, self.start_service, self.cache)
-        self.parts = PullParts(client, config, selection, self.offsets, self.cache, self.cache, rates=self.rates)
-        self.assignment = Assignment(self.parts, StartPosition(client, config, self.offsets), self.hooks)
-        self.cache.assignment = self.assignment
-        self.rebalance = LiteRebalance(client, config, selection, self.assignment, calls)
-        self.parts.filters = self.rebalance.filters
+        self.parts = PullParts(
+            client,
+            config,
+            selection,
+            self.offsets,
+            self.cache,
+            self.cache,
+            rates=self.rates,
+            filters=self.filters,
+        )
+        position = StartPosition(client, config, self.offsets)
+        self.assignment = Assignment(self.parts, position, self.hooks, pullers)
+        wakeup = RebalanceWakeup()
+        self.rebalance = LiteRebalance(client, config, selection, self.assignment, calls, self.filters, wakeup)
         self.membership = Membership(client, config, selection)
         self.driven = DrivenLitePull(
             client,
@@ -139,7 +168,7 @@ class RunningLitePull(Background):
         self.start_service(self._look_at_group)
         self.start_service(self._persist_service)
         if self._config.message_model is MessageModel.CLUSTERING:  # broadcasting members share no offsets
-            self.start_service(AssignedTwice(self._client, self._config.group, self._selection).run)
+            self.start_service(AssignedTwice(self.client, self._config.group, self._selection).run)
 
     async def _persist_service(self) -> None:
         """Commit the recorded offsets at every interval; with automatic commits, record progress first."""

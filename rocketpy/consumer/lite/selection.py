@@ -12,7 +12,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from rocketpy.consumer.arguments import checked_queues
+from rocketpy.client.arguments import checked_queues
 from rocketpy.consumer.subscription import Subscription, subscription_data, warn_of_separator
 from rocketpy.errors import ConfigError
 from rocketpy.wire.names import check_topic
@@ -33,7 +33,9 @@ class Kind(Enum):
 
 class _Assigned(NamedTuple):
     queues: frozenset[MessageQueue] = frozenset()
+    """The queues that were assigned; empty if none were."""
     subscriptions: Mapping[str, Subscription] = MappingProxyType({})
+    """Topic to what is read of it."""
 
 
 class Selection:

@@ -86,7 +86,7 @@ class LitePullConsumerStatistics(Short):
 
 
 def statistics(running: RunningLitePull, topics: Iterable[str]) -> LitePullConsumerStatistics:
-    """Make the statistics. For any thread."""
+    """Make the statistics. Thread-safe."""
     pulled, handed_out, in_flight = running.parts.counters, running.cache.counters, running.cache.in_flight()
     looked = [(puller.queue.broker_name, puller.process_queue.look()) for puller in running.assignment]
     held = [each for _, each in looked]
@@ -111,7 +111,7 @@ def statistics(running: RunningLitePull, topics: Iterable[str]) -> LitePullConsu
 
 
 def queue_statuses(running: RunningLitePull | None) -> dict[MessageQueue, QueueStatus]:
-    """The status of each queue that the consumer has. For any thread."""
+    """The status of each queue that the consumer has. Thread-safe."""
     if running is None:
         return {}
     now = running.now()

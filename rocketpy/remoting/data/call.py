@@ -14,12 +14,18 @@ __all__ = ["Call"]
 
 
 class Call:
-    """A request whose caller waits for it in its own thread."""
+    """A request whose caller waits for it in its own thread.
 
-    __slots__ = ("deadline", "lock", "result")
+    Args:
+        deadline: on the clock of the client.
+        owner: the thread that comes for the answer by itself, and reads it then; None for one that waits all the time.
+    """
 
-    def __init__(self, deadline: float) -> None:
+    __slots__ = ("deadline", "lock", "owner", "result")
+
+    def __init__(self, deadline: float, owner: int | None = None) -> None:
         self.deadline = deadline
+        self.owner = owner
         self.lock = threading.Lock()
         self.lock.acquire()
         self.result: Answer | RocketMQError | None = None

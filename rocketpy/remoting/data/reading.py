@@ -23,7 +23,7 @@ from rocketpy.remoting.data.late_thread import LateThread
 if TYPE_CHECKING:
     from rocketpy.errors import RocketMQError
     from rocketpy.remoting.data.call import Call
-    from rocketpy.remoting.data.waiting import Waiting
+    from rocketpy.remoting.data.waiting import WaitingRequests
     from rocketpy.wire.command import RemotingCommand
 
 __all__ = ["Reading"]
@@ -86,7 +86,7 @@ class Reading:
         self,
         connection: ReadConnection,
         link: socket.socket,
-        waiting: Waiting,
+        waiting: WaitingRequests,
         inside: set[int],
         on_requests: Callable[[list[RemotingCommand]], object],
     ) -> None:
@@ -114,18 +114,22 @@ class Reading:
 
     def wait(self, call: Call) -> None:
         """Wait until a call is completed, or its deadline is over; reads meanwhile when nobody else would."""
-        if not self.active and len(self._slots) <= 1 and self._role.acquire(False):
+        if not self.active and (len(self._slots) <= 1 or self._are_of(call.owner)) and self._role.acquire(False):
             try:
                 self._read_until(call)
             finally:
                 self._role.release()
-                if self._slots:
+                if self._slots and not self._are_of(call.owner):
                     self.call_thread()
             return
         self.call_thread()
         while (left := call.deadline - self._clock()) > 0:
             if call.lock.acquire(timeout=min(left, _LOOK)):
                 return
+
+    def _are_of(self, owner: int | None) -> bool:
+        """Whether all who wait come for their answers by themselves, in one thread."""
+        return owner is not None and all(getattr(each, "owner", None) == owner for each in list(self._slots.values()))
 
     def _read_until(self, call: Call) -> None:
         poll, clock = select.poll(), self._clock

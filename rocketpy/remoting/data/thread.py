@@ -24,7 +24,7 @@ from rocketpy.errors import (
 from rocketpy.remoting.data.call import Call
 from rocketpy.remoting.data.output import ThreadOutput
 from rocketpy.remoting.data.reading import Reading
-from rocketpy.remoting.data.waiting import Answer, Slot, Waiting
+from rocketpy.remoting.data.waiting import Answer, WaitingRequest, WaitingRequests
 from rocketpy.remoting.fork import no_fork
 from rocketpy.remoting.limits import too_slow
 
@@ -78,7 +78,7 @@ class ThreadConnection:
         self.uses = 0
         self._socket = connection
         self._limits = limits
-        self._waiting = Waiting(limits.wire, scan=not hooks)
+        self._waiting = WaitingRequests(limits.wire, scan=not hooks)
         self._slots = self._waiting.slots
         self._inside: set[int] = set()
         self._output = ThreadOutput(connection, address, self._inside, self.close, self.dispose)
@@ -129,8 +129,36 @@ class ThreadConnection:
         call = Call(deadline)
         self._send(opaque, frame, call)
         self._output.flush()
+        return self.end(opaque, call)
+
+    def begin(self, frames: Sequence[tuple[int, bytes]], deadline: float) -> list[Call]:
+        """Send frames, each with its opaque. This thread calls `end` or `give_up` for each of them soon.
+
+        Nobody may read the answers until then.
+
+        Raises:
+            ConnectionLostError: the connection is closed, or was retired; nobody waits for any of the answers.
+        """
+        me = threading.get_ident()
+        calls = []
         try:
-            self._reading.wait(call)
+            for opaque, frame in frames:
+                call = Call(deadline, me)
+                self._send(opaque, frame, call)
+                calls.append(call)
+            self._output.flush()
+        except BaseException:  # retired meanwhile, or Ctrl-C: a connection with requests left would never be closed
+            for opaque, _ in frames:
+                self._waiting.forget(opaque)
+            self.close_settled()
+            raise
+        return calls
+
+    def end(self, opaque: int, call: Call) -> Answer:
+        """Wait for the frame that answers a call. Raises what `exchange` raises."""
+        try:
+            if call.result is None:
+                self._reading.wait(call)
         except BaseException:
             self._slots.pop(opaque, None)
             self.close_settled()
@@ -142,7 +170,7 @@ class ThreadConnection:
             raise result
         return result
 
-    def start_request(self, opaque: int, frame: bytes, slot: Slot) -> None:
+    def start_request(self, opaque: int, frame: bytes, slot: WaitingRequest) -> None:
         """Send a frame soon; the slot is completed once.
 
         Raises:
@@ -190,7 +218,7 @@ class ThreadConnection:
         """How many requests wait for answers."""
         return len(self._slots)
 
-    def _send(self, opaque: int, frame: bytes, slot: Slot) -> None:
+    def _send(self, opaque: int, frame: bytes, slot: WaitingRequest) -> None:
         """Register, then append: an answer cannot come before the frame is written."""
         if self.error is not None or self.retired:
             self._check_open()
@@ -249,7 +277,7 @@ class ThreadConnection:
         self.close()
 
     def close(self, error: RocketMQError | None = None) -> None:
-        """Close at once: those who wait get ConnectionLostError. From any thread; harmless twice."""
+        """Close at once: those who wait get ConnectionLostError. Thread-safe and idempotent."""
         if self.error is not None:
             return
         self.error = error or ConnectionLostError(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.limits import WireLimits
 
-__all__ = ["Answer", "Slot", "Waiting"]
+__all__ = ["Answer", "WaitingRequest", "WaitingRequests"]
 
 _MAX_OPAQUE = 0x7FFFFFFF
 _ALL = 0x7FFFFFFF
@@ -35,7 +35,7 @@ Answer: TypeAlias = "Frame | SendAnswer"
 """The frame of an answer; of a send that went well, what it says."""
 
 
-class Slot(Protocol):
+class WaitingRequest(Protocol):
     """One request that waits.
 
     Attributes:
@@ -51,7 +51,7 @@ class Slot(Protocol):
         """
 
 
-class Waiting:
+class WaitingRequests:
     """The requests that wait on one connection, by opaque.
 
     Args:
@@ -68,7 +68,7 @@ class Waiting:
     """
 
     def __init__(self, limits: WireLimits, *, scan: bool = True) -> None:
-        self.slots: dict[int, Slot] = {}
+        self.slots: dict[int, WaitingRequest] = {}
         self.received_bytes = 0
         self.answers = 0
         self.unknown_answers = 0
@@ -119,7 +119,7 @@ class Waiting:
         """Complete the requests that these frames answer, and append frames that are requests to `requests`."""
         slots = self.slots
         scan, answers = self._scan, 0
-        slot: Slot | None = None
+        slot: WaitingRequest | None = None
         opaque: int
         answer: Answer
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import LanguageCode
-from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, GroupRetryPolicyType, MessageModel
+from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, GroupRetryPolicyType, MessageModel, MessageRequestMode
 from rocketpy.wire.json_body import Body, Int32, body, member
 
 __all__ = [
@@ -17,10 +17,12 @@ __all__ = [
     "GroupForbidden",
     "GroupList",
     "GroupRetryPolicy",
+    "MessageRequestModeSerializeWrapper",
     "ProducerConnection",
     "ProducerInfo",
     "ProducerTableInfo",
     "QuerySubscriptionResponseBody",
+    "SetMessageRequestModeRequestBody",
     "SimpleSubscriptionData",
     "SubscriptionGroupConfig",
     "SubscriptionGroupList",
@@ -183,3 +185,21 @@ class QuerySubscriptionResponseBody(Body):
     subscription_data: SubscriptionData | None = None
     group: str | None = None
     topic: str | None = None
+
+
+@body
+class SetMessageRequestModeRequestBody(Body):
+    """How a group consumes a topic."""
+
+    topic: str | None = None
+    consumer_group: str | None = None
+    mode: MessageRequestMode = MessageRequestMode.PULL
+    pop_share_queue_num: Int32 = 0
+    """By how many clients a queue may be popped; 0 for all."""
+
+
+@body
+class MessageRequestModeSerializeWrapper(Body):
+    """How every group consumes, by topic and group. Also the file messageRequestMode.json."""
+
+    message_request_mode_map: dict[str, dict[str, SetMessageRequestModeRequestBody]] = member(factory=dict)

@@ -37,7 +37,7 @@ class TopicStatsTable(Body):
 
 @body
 class OffsetWrapper(Body):
-    """How far a group has come in a queue."""
+    """The offsets of a queue, and those of a group in it."""
 
     broker_offset: int = 0
     consumer_offset: int = 0
@@ -47,7 +47,7 @@ class OffsetWrapper(Body):
 
 @body
 class ConsumeStats(Body):
-    """How far a group has come."""
+    """The offsets of a group in its queues."""
 
     offset_table: dict[MessageQueue, OffsetWrapper] = member(factory=dict)
     consume_tps: float = 0.0
@@ -55,7 +55,7 @@ class ConsumeStats(Body):
 
 @body
 class ConsumeStatsList(Body):
-    """How far every group of a broker has come: one entry a group, in it one a topic."""
+    """The offsets of all groups of a broker: one entry for each group, and in it one for each topic."""
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = member(factory=list)
     broker_addr: str | None = None

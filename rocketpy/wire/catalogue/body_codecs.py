@@ -41,7 +41,9 @@ class BodyCodec(NamedTuple):
     """Both directions."""
 
     decode: Callable[[bytes], Any]
+    """Makes the value of the bytes of a body."""
     encode: Callable[[Any], bytes]
+    """Makes the bytes of a body of the value."""
 
     @classmethod
     def of(cls, declared: type[DeclaredBody]) -> BodyCodec:

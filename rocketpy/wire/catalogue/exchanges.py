@@ -73,10 +73,10 @@ _MESSAGES: Final[dict[int, Exchange]] = {
         about="Ask the broker which queues to consume.",
     ),
     Code.SET_MESSAGE_REQUEST_MODE: Exchange(
-        "", "pop.SetMessageRequestModeRequestBody", about="Say whether a group pulls a topic or pops it."
+        "", "groups.SetMessageRequestModeRequestBody", about="Say whether a group pulls a topic or pops it."
     ),
     Code.GET_ALL_MESSAGE_REQUEST_MODE: Exchange(
-        "", "", "pop.MessageRequestModeSerializeWrapper", about="Ask how every group consumes."
+        "", "", "groups.MessageRequestModeSerializeWrapper", about="Ask how every group consumes."
     ),
 }
 

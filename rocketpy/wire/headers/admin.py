@@ -140,7 +140,7 @@ class GetBrokerConfigResponseHeader(Header):
 
 @header(RequestCode.GET_CONSUME_STATS)
 class GetConsumeStatsRequestHeader(TopicHeader):
-    """Ask how far a group has come."""
+    """Ask for the offsets and the lag of a group."""
 
     consumer_group: str = text()
     topic: str | None = text(default=None)
@@ -149,7 +149,7 @@ class GetConsumeStatsRequestHeader(TopicHeader):
 
 @header(RequestCode.GET_BROKER_CONSUME_STATS)
 class GetConsumeStatsInBrokerHeader(Header):
-    """Ask how far all groups of a broker have come."""
+    """Ask for the offsets and the lag of all groups of a broker."""
 
     is_order: bool = boolean()
 

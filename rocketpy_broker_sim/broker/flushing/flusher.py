@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["StoreFlusher"]
 
 RETRY_AFTER = 0.2
-"""Seconds to the next try of a flush that could not begin."""
+"""Seconds to the next attempt of a flush that could not begin."""
 _logger = get_logger(__name__)
 
 

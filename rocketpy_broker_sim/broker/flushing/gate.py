@@ -21,9 +21,9 @@ from rocketpy_broker_sim.broker.replies import refuse
 from rocketpy_broker_sim.serving.memory import OVERHEAD, Uncounted
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.put_times import PutTimes
+    from rocketpy_broker_sim.broker.name_servers.topic_announcement import Announce
+    from rocketpy_broker_sim.broker.putting.put_times import PutTimes
     from rocketpy_broker_sim.broker.replies import Replies
-    from rocketpy_broker_sim.broker.topic_announcement import Announce
     from rocketpy_broker_sim.serving.memory import Account
     from rocketpy_broker_sim.store.message_store import MessageStore
 
@@ -64,7 +64,9 @@ class Progress:
 
 class _Held(NamedTuple):
     replies: Replies
+    """What is sent once the log is flushed up to its position."""
     deadline: float
+    """When the producer is told that the flush takes too long, seconds on trio's clock."""
 
 
 class Durability:

@@ -1,10 +1,11 @@
-"""The broker itself by the hand of an administrator: its settings and its state. Plays AdminBrokerProcessor's half.
+"""Requests of administrators about the settings and the state of the broker. Plays a part of AdminBrokerProcessor.
 
-Settings change by an allow-list; no path, address or command can be reached.
+An allow-list says which settings can be changed; no path, address or command is among them.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
@@ -24,15 +25,23 @@ from rocketpy_broker_sim.config import (
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.views import BrokerAdminView
+    from rocketpy_broker_sim.broker.admin_views import BrokerAdminView
 
 __all__ = ["get_config", "get_runtime_info", "update_config"]
 
 log = get_logger(__name__)
 
+_FOR_TOOLS = {
+    "clientCallbackExecutorThreads": str(os.cpu_count() or 1),
+    "filterServerNums": "0",
+    "useTLS": "false",
+}
+"""Keys of parts that do not exist here. Tools of releases 4.x end with a null pointer without the last two; the first
+one is what tools show as the number of processors."""
+
 
 def update_config(broker: BrokerAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """Change settings, all or none; nothing of it is written to a file.
+    """Change settings, all or none. They are not written to a file.
 
     Raises:
         BrokerError: a key may not be changed, or a value is not acceptable.
@@ -56,12 +65,12 @@ def update_config(broker: BrokerAdminView, connection: Connection, request: Remo
 
 
 def get_config(broker: BrokerAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """The settings under Java's keys."""
+    """The settings by Java's keys."""
     header = GetBrokerConfigResponseHeader(version=broker.identity.config_version.encode().decode())
-    text = format_properties(dict(sorted(as_properties(broker.config).items())))
+    text = format_properties(dict(sorted((_FOR_TOOLS | as_properties(broker.config)).items())))
     return request.answer(ext_fields=header.to_ext(), body=text.encode())
 
 
 def get_runtime_info(broker: BrokerAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """What the broker has done and holds, as a table of text."""
+    """The state of the broker, as a table of text."""
     return request.answer(body=KVTable(table=broker.runtime_info()).encode())

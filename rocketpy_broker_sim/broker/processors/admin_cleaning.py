@@ -1,6 +1,6 @@
-"""Cleaning by the hand of an administrator: old files, queues that lead nowhere, queues of topics that are gone.
+"""Requests of administrators to delete old log files, queue files without records, and queues of deleted topics.
 
-Plays AdminBrokerProcessor's half.
+Plays a part of AdminBrokerProcessor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rocketpy_broker_sim.serving.slices import MUST_END
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.views import CleaningView
+    from rocketpy_broker_sim.broker.admin_views import CleaningView
     from rocketpy_broker_sim.serving.slices import Steps
 
 __all__ = ["clean_expired_queues", "clean_unused_topics", "delete_expired_log_files"]
@@ -24,31 +24,31 @@ __all__ = ["clean_expired_queues", "clean_unused_topics", "delete_expired_log_fi
 log = get_logger(__name__)
 
 MOST_LOGGED = 20
-"""Names of topics that one line of the log tells."""
+"""Names of topics in one line of the log."""
 
 
 def delete_expired_log_files(broker: CleaningView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """Have files of the log that are old enough deleted now, not at the hour for it. Answered before they are."""
+    """Delete files of the log that are old enough now, not at the configured hour. Answered before this is done."""
     log.info("%s has old files of the commit log deleted", quote(connection.address))
     broker.cleaning.delete_on_command()
     return request.answer()
 
 
 def clean_expired_queues(broker: CleaningView, connection: Connection, request: RemotingCommand) -> None:
-    """Have queues begin where their records do, without the files before. Answered when that is done.
+    """Delete the files of queues before their first record. Answered when this is done.
 
-    A queue without any record keeps its last file, unlike with Apache's broker: its offsets would begin at zero again,
-    and groups that have read it would pass over what comes next.
+    A queue without any record keeps its last file, unlike with Apache's broker. Otherwise its offsets would begin at
+    zero again, and groups that have read it would skip the next messages.
     """
     log.info("%s has expired consume queues cleaned", quote(connection.address))
     broker.cleaning.clean_queues_on_command(lambda: connection.send_answer(request, request.answer()))
 
 
 def clean_unused_topics(broker: CleaningView, connection: Connection, request: RemotingCommand) -> Steps:
-    """Delete the queues of topics that the broker does not know (any more), but never those of the system's own.
+    """Delete the queues of topics that the broker does not know, or no longer knows, except those of system topics.
 
-    What groups have read of them is forgotten: a topic of that name that is made later begins at zero. A sliced
-    processor, which is done to its end.
+    The offsets of groups in them are deleted too: a topic of that name that is created later begins at zero. A sliced
+    processor, which runs to its end.
 
     Raises:
         BrokerError: the disk refused.
@@ -63,14 +63,14 @@ def clean_unused_topics(broker: CleaningView, connection: Connection, request: R
     log.info("%s has unused topics cleaned: %s%s", quote(connection.address), names, more)
     yield MUST_END
     for name in unused:
-        if _is_unused(broker, name):  # still: it may have been made meanwhile
+        if _is_unused(broker, name):  # still: it may have been created meanwhile
             yield from _delete(broker, name)
         yield
     return broker.persistence.answer_after_save(connection, request, request.answer())
 
 
 def _delete(broker: CleaningView, name: str) -> Steps:
-    # First the offsets, and once more what was committed meanwhile: a topic of that name may be made at any step.
+    # First the offsets, then those committed meanwhile: a topic of that name may be created at any step.
     yield from broker.offsets.remove_topic_steps(name)
     if not _is_unused(broker, name):
         return None

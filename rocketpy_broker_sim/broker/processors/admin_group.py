@@ -1,7 +1,7 @@
-"""Consumer groups by the hand of an administrator: create, change, delete, list, forbid. Plays AdminBrokerProcessor's
-half.
+"""Requests of administrators about consumer groups: create, change, delete, list, forbid. Plays a part of
+AdminBrokerProcessor.
 
-An answer to a change leaves when the change is on the disk.
+An answer to a change is sent when the change is on the disk.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rocketpy_broker_sim.serving.slices import MUST_END
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.views import GroupAdminView
+    from rocketpy_broker_sim.broker.admin_views import GroupAdminView
     from rocketpy_broker_sim.serving.slices import Steps
 
 __all__ = ["create_group", "create_groups", "delete_group", "forbid_group", "get_all_groups", "get_group"]
@@ -72,7 +72,7 @@ def create_groups(broker: GroupAdminView, connection: Connection, request: Remot
 
 
 def _check(broker: GroupAdminView, group: SubscriptionGroupConfig) -> bool:
-    """Refuse what can be no group; whether it differs from what is there.
+    """Refuse a group that is not valid. Returns whether it differs from what exists.
 
     Raises:
         BrokerError: its name, its size, a number or an attribute is not acceptable.
@@ -112,7 +112,7 @@ def _put(
 
 
 def delete_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> Steps:
-    """Delete a group, and on request where it stands; that there is none is no error. A sliced processor."""
+    """Delete a group, and on request its offsets. It is no error if it does not exist. A sliced processor."""
     header = DeleteSubscriptionGroupRequestHeader.from_ext(request.ext_fields)
     name = check_group(header.group_name)
     log.info("%s deletes group %s", quote(connection.address), name)
@@ -120,15 +120,16 @@ def delete_group(broker: GroupAdminView, connection: Connection, request: Remoti
     if header.clean_offset or header.remove_offset:
         yield from broker.offsets.remove_group_steps(name)
         broker.offsets.remove_group(name)  # what was committed meanwhile
+    yield from broker.flows.forget_group_steps(name)
     broker.groups.delete(name)
     return broker.persistence.answer_after_save(connection, request, request.answer())
 
 
-# --- look at -------------------------------------------------------------------------------------------
+# --- inspect -------------------------------------------------------------------------------------------
 
 
 def get_all_groups(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> Steps:
-    """All groups with their settings and what they are forbidden, or a page of them when the request says which.
+    """All groups with their settings and forbidden topics, or one page of them if the request asks for a page.
 
     A sliced processor.
     """
@@ -162,7 +163,7 @@ def get_group(broker: GroupAdminView, connection: Connection, request: RemotingC
 
 
 def forbid_group(broker: GroupAdminView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """Forbid or allow a group to read a topic, when the request says which; answers what holds."""
+    """Forbid or allow a group to read a topic, if the request says so. Answers whether the group may read it."""
     header = UpdateGroupForbiddenRequestHeader.from_ext(request.ext_fields)
     group, topic = check_group(header.group), check_topic(header.topic)
     if header.readable is not None:

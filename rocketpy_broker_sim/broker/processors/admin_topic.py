@@ -1,6 +1,6 @@
-"""Topics by the hand of an administrator: create, change, delete, list, look at. Plays AdminBrokerProcessor's half.
+"""Requests of administrators about topics: create, change, delete, list. Plays a part of AdminBrokerProcessor.
 
-An answer to a change leaves when the change is on the disk.
+An answer to a change is sent when the change is on the disk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import BrokerError, StoreError
 from rocketpy.logs import get_logger, quote
 from rocketpy.wire.bodies.registration import TopicConfigAndMappingSerializeWrapper
-from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
+from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig, TopicList
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.enums import TopicFilterType
 from rocketpy.wire.headers.admin import (
@@ -31,10 +31,10 @@ from rocketpy_broker_sim.serving.slices import MUST_END
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.views import TopicAdminView
+    from rocketpy_broker_sim.broker.admin_views import TopicAdminView
     from rocketpy_broker_sim.serving.slices import Steps
 
-__all__ = ["create_topic", "create_topics", "delete_topic", "get_all_topics", "get_topic"]
+__all__ = ["create_topic", "create_topics", "delete_topic", "get_all_topics", "get_system_topics", "get_topic"]
 
 log = get_logger(__name__)
 
@@ -91,10 +91,10 @@ def _log_changes(connection: Connection, changed: list[TopicConfig]) -> None:
 
 
 def _check(broker: TopicAdminView, topic: TopicConfig) -> bool:
-    """Refuse what can be no topic; whether it differs from what is there.
+    """Refuse a topic that is not valid. Returns whether it differs from what exists.
 
     Raises:
-        BrokerError: its name, its number of queues or its permission is not acceptable, or it is the system's own.
+        BrokerError: its name, its number of queues or its permission is not acceptable, or it is a system topic.
     """
     name = topic.topic_name
     if not is_valid_topic(name):
@@ -116,10 +116,10 @@ def _check_not_system(broker: TopicAdminView, name: str) -> None:
 
 
 def delete_topic(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> Steps:
-    """Delete a topic with its queues and the offsets on it; that there is none is no error.
+    """Delete a topic with its queues and the offsets in it. It is no error if it does not exist.
 
-    A sliced processor, which is done to its end. Most of the offsets go first: were the topic made again before they
-    are gone, its groups would pass over messages.
+    A sliced processor, which runs to its end. Most of the offsets are deleted first: if the topic were created again
+    before that, its groups would skip messages.
 
     Raises:
         BrokerError: the name is not acceptable, or the disk refused.
@@ -130,7 +130,7 @@ def delete_topic(broker: TopicAdminView, connection: Connection, request: Remoti
     yield MUST_END
     names = [name]
     for group in broker.offsets.groups_of(name):
-        # What groups that consume by POP gave back of a topic goes with it.
+        # The retry topics of groups that consume the topic by POP are deleted with it.
         names += [each for make in _POP_RETRY_TOPICS if (each := make(name, group)) in broker.topics]
         yield
     if not broker.store.may_delete(names):
@@ -163,11 +163,11 @@ def _delete_queues(broker: TopicAdminView, names: list[str]) -> Steps:
     return None
 
 
-# --- look at -------------------------------------------------------------------------------------------
+# --- inspect -------------------------------------------------------------------------------------------
 
 
 def get_all_topics(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> Steps:
-    """All topics with their settings, or a page of them when the request says which. A sliced processor."""
+    """All topics with their settings, or one page of them if the request asks for a page. A sliced processor."""
     header = GetAllTopicConfigRequestHeader.from_ext(request.ext_fields)
     table, version, fields = copied(broker.topics.all()), broker.topics.data_version, {}
     if (header.topic_seq, header.data_version, header.max_topic_num) != (None, None, None):
@@ -186,3 +186,8 @@ def get_topic(broker: TopicAdminView, connection: Connection, request: RemotingC
     if topic is None:
         return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
     return request.answer(body=topic.encode())
+
+
+def get_system_topics(broker: TopicAdminView, connection: Connection, request: RemotingCommand) -> Steps:
+    """The names of the system topics of every broker, and of those that only this broker has. A sliced processor."""
+    return request.answer(body=(yield from encode_steps(TopicList(topic_list=broker.topics.system_names()))))

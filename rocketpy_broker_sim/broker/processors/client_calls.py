@@ -1,9 +1,9 @@
-"""What administrators want to know or have done by a client of a group: GET_CONSUMER_RUNNING_INFO,
-CONSUME_MESSAGE_DIRECTLY and INVOKE_BROKER_TO_GET_CONSUMER_STATUS.
+"""Requests that the broker passes on to a client of a group: GET_CONSUMER_RUNNING_INFO, CONSUME_MESSAGE_DIRECTLY and
+INVOKE_BROKER_TO_GET_CONSUMER_STATUS.
 
-The broker asks the client, and passes on what it answers. Of the request only its typed fields travel on: what an
-administrator signed it with is none of the client's business. Plays the part of callConsumer in AdminBrokerProcessor
-and of getConsumeStatus in Broker2Client.
+The broker asks the client, and returns its answer. Only the typed fields of the request are passed on, because the
+client must not see the signature of the administrator. Plays the part of callConsumer in AdminBrokerProcessor and of
+getConsumeStatus in Broker2Client.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from rocketpy.wire.headers.offset import GetConsumerStatusRequestHeader
 from rocketpy.wire.lenient_json import write_json
 from rocketpy.wire.limits import REQUEST_LIMITS
 from rocketpy.wire.message_id import decode_offset_message_id
-from rocketpy_broker_sim.broker.calling import call_client
 from rocketpy_broker_sim.broker.processors.checks import check_client_id, check_group, check_topic, invalid
+from rocketpy_broker_sim.broker.to_clients.calling import call_client
 from rocketpy_broker_sim.serving.encoding import MOST_ENCODED, encode_steps
 from rocketpy_broker_sim.serving.slices import in_slices
 
@@ -47,7 +47,7 @@ _V3_0_7, _V3_1_8 = 28, 62
 _MOST_ASKED = 32
 """Clients of a group that are asked at the same time."""
 _STATUS_SECONDS = 10.0
-"""What asking all clients of a group may take; those that have not answered by then are left out."""
+"""The timeout for asking all clients of a group; those that have not answered by then are left out."""
 _BEGIN, _END = len(b'{"offsetTable":'), len(b"}")
 
 
@@ -55,7 +55,7 @@ _BEGIN, _END = len(b'{"offsetTable":'), len(b"}")
 
 
 def get_running_info(broker: CallView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """The inner state of a consumer, as it tells it."""
+    """The state of a consumer, as the consumer reports it."""
     header = GetConsumerRunningInfoRequestHeader.from_ext(request.ext_fields)
     group, client_id = check_group(header.consumer_group), check_client_id(header.client_id)
     command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, header.to_ext())
@@ -63,7 +63,7 @@ def get_running_info(broker: CallView, connection: Connection, request: Remoting
 
 
 def consume_directly(broker: CallView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """Have a consumer consume one stored message, and tell what came of it."""
+    """Have a consumer consume one stored message, and return the outcome."""
     header = ConsumeMessageDirectlyResultRequestHeader.from_ext(request.ext_fields)
     group, client_id = check_group(header.consumer_group), check_client_id(header.client_id)
     record = _record(broker, header.msg_id)
@@ -85,7 +85,7 @@ def _record(broker: CallView, message_id: str | None) -> bytes:
     """The stored bytes of a message.
 
     Raises:
-        BrokerError: there is none of that id.
+        BrokerError: there is no message with that id.
     """
     try:
         offset = decode_offset_message_id(message_id or "").offset
@@ -125,7 +125,7 @@ def _call(
 
 
 def get_consumer_status(broker: CallView, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
-    """Where the clients of a group stand on a topic, by client, or where one of them does: `clientAddr` is its id."""
+    """The offsets in a topic of all clients of a group, or of the one whose id is `clientAddr`."""
     header = GetConsumerStatusRequestHeader.from_ext(request.ext_fields)
     group, topic = check_group(header.group), check_topic(header.topic)
     members = broker.consumers.clients(group)
@@ -144,7 +144,7 @@ def get_consumer_status(broker: CallView, connection: Connection, request: Remot
 async def _gather(
     request: RemotingCommand, group: str, header: GetConsumerStatusRequestHeader, members: list[ClientChannel]
 ) -> RemotingCommand:
-    """Ask members, a few at a time; those that do not answer, or not with what was asked, are left out."""
+    """Ask members, a few at a time. Members without an answer, or with an invalid one, are left out."""
     parts: list[bytes] = []
     places = trio.CapacityLimiter(_MOST_ASKED)
 
@@ -153,12 +153,12 @@ async def _gather(
             command = RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, header.to_ext())
             answer = await call_client(member, group, command)
             if answer.code != ResponseCode.SUCCESS or not answer.body:
-                log.info("%s does not tell where it stands: %s", member, quote(answer.remark or ""))
+                log.info("%s does not report its offsets: %s", member, quote(answer.remark or ""))
                 return
             try:
                 part = await in_slices(_part(member, answer.body))
             except RemoteProtocolError as exc:
-                log.info("%s tells nonsense of where it stands: %s", member, exc)
+                log.info("%s reports invalid offsets: %s", member, exc)
                 return
             if sum(map(len, parts)) + len(part) <= MOST_ENCODED:
                 parts.append(part)
@@ -171,7 +171,7 @@ async def _gather(
 
 
 def _part(member: ClientChannel, body: bytes) -> Generator[object, None, bytes]:
-    """One client and its table, as they stand in the answer."""
+    """One client and its table, as written in the answer."""
     told = yield from GetConsumerStatusBody.decode_steps(body, limits=REQUEST_LIMITS)
     table = yield from encode_steps(ResetOffsetBody(offset_table=told.message_queue_table))
     return write_json(member.client_id).encode() + b":" + table[_BEGIN:-_END]

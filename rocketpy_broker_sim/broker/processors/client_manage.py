@@ -16,7 +16,7 @@ from rocketpy.wire.headers.group import UnregisterClientRequestHeader
 from rocketpy.wire.limits import REQUEST_LIMITS, SMALL_REQUEST_LIMITS
 from rocketpy.wire.names import is_valid_group, is_valid_stored_topic, retry_topic
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
-from rocketpy_broker_sim.broker.filtering import check_bounds, cut, no_property_filter, unknown_type
+from rocketpy_broker_sim.broker.filters.filtering import check_bounds, cut, no_property_filter, unknown_type
 from rocketpy_broker_sim.broker.processors.checks import check_client_id, invalid
 from rocketpy_broker_sim.broker.replies import without_body
 from rocketpy_broker_sim.broker.tables.clients import ClientChannel
@@ -25,7 +25,7 @@ from rocketpy_broker_sim.filter.errors import FilterExpressionError
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
-    from rocketpy_broker_sim.broker.compiling import Compiled
+    from rocketpy_broker_sim.broker.filters.compiling import Compiled
     from rocketpy_broker_sim.broker.views import ClientView
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.serving.slices import Steps
@@ -252,9 +252,9 @@ def check_client_config(broker: ClientView, connection: Connection, request: Rem
         return request.answer(ResponseCode.SYSTEM_ERROR, no_property_filter(wanted.expression_type))
     if wanted.expression_type != SQL92:
         return request.answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, unknown_type(wanted.expression_type))
-    known = broker.filters.compiling.known(wanted.sub_string or "")
-    if known is not None:
-        return _judged(request, known)
+    cached = broker.filters.compiling.cached(wanted.sub_string or "")
+    if cached is not None:
+        return _judged(request, cached)
     request = without_body(request)
 
     def done(found: Compiled) -> None:

@@ -1,8 +1,9 @@
-"""How far groups have come: GET_CONSUME_STATS and GET_BROKER_CONSUME_STATS. Plays AdminBrokerProcessor's part of it.
+"""The offsets and the lag of groups: GET_CONSUME_STATS and GET_BROKER_CONSUME_STATS. Plays a part of
+AdminBrokerProcessor.
 
-What a group has yet to consume of a queue is `brokerOffset` less `consumerOffset`; what its clients have pulled of that
-and not yet committed is `pullOffset` less `consumerOffset`. The answer to either may tell of a hundred thousand queues:
-it is written while they are looked at, a few in each step, and what was written is all that is kept of them.
+The lag of a group in a queue is `brokerOffset` less `consumerOffset`; the messages in flight are `pullOffset` less
+`consumerOffset`. An answer may contain a hundred thousand queues, so it is written a few queues at a time, and only the
+written text is kept.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ _TABLE, _TPS = _MEMBERS["offset_table"], _MEMBERS["consume_tps"]
 
 @attrs.define
 class _Totals:
-    """Of all queues that were told."""
+    """The totals of all queues in the answer."""
 
     diff: int = 0
     in_flight: int = 0
 
 
 def get_consume_stats(broker: StatsView, connection: Connection, request: RemotingCommand) -> Steps:
-    """How far one group has come, on one topic, on some, or on all that it has committed on. A sliced processor.
+    """The offsets of one group in one topic, in some, or in all in which it has committed. A sliced processor.
 
-    Topics that do not exist are left out, and so are those that the group does not subscribe while it is connected,
-    unless the request lists them.
+    Topics that do not exist are left out. So are those to which a connected group does not subscribe, unless the
+    request lists them.
     """
     header = GetConsumeStatsRequestHeader.from_ext(request.ext_fields)
     group = check_group(header.consumer_group)
@@ -72,23 +73,17 @@ def _topics(broker: StatsView, header: GetConsumeStatsRequestHeader, group: str)
     if listed:
         return [check_topic(name) for name in dict.fromkeys(listed)]
     names = [check_topic(header.topic)] if header.topic else broker.offsets.each_topic_of(group)
-    return [name for name in names if _may_be_consumed(broker, group, name)]
+    return [name for name in names if broker.consumers.may_consume(group, name)]
 
 
 def _too_many(count: int) -> BrokerError:
     return invalid(f"the request lists {count} topics, {_MOST_TOPICS} are allowed: send several requests")
 
 
-def _may_be_consumed(broker: StatsView, group: str, topic: str) -> bool:
-    """Whether the group subscribes the topic, or nobody knows because no member is connected."""
-    members = broker.consumers.group(group)
-    return members is None or not members.subscriptions or topic in members.subscriptions
-
-
 def _append(
     broker: StatsView, found: bytearray, group: str, topics: Sequence[tuple[TopicConfig, int]], totals: _Totals
 ) -> Generator[None, None, None]:
-    """Write the ConsumeStats of a group on some topics, each with its number of queues."""
+    """Write the ConsumeStats of a group in some topics, each with its number of queues."""
     tps = sum(broker.group_reads.per_second(topic.topic_name, group) for topic, _ in topics)
     found += b'{"consumeTps":%s,"offsetTable":' % write_json(_TPS.write(tps)).encode()
     queues = (_entry(broker, group, topic, number, totals) for topic, count in topics for number in range(count))
@@ -114,7 +109,7 @@ def _entry(
 
 
 def get_all_consume_stats(broker: StatsView, connection: Connection, request: RemotingCommand) -> Steps:
-    """How far every group has come on every topic, those in order only when that is asked for. A sliced processor."""
+    """The offsets of all groups in all topics, or only in ordered topics on request. A sliced processor."""
     header = GetConsumeStatsInBrokerHeader.from_ext(request.ext_fields)
     found, totals = bytearray(b'{"brokerAddr":%b,"consumeStatsList":[' % _json(broker.identity.address)), _Totals()
     is_first = True
@@ -136,7 +131,7 @@ def _append_topics(
     for name in broker.offsets.each_topic_of(group):
         topic = broker.topics.get(name)
         yield
-        if topic is None or (only_ordered and not topic.order) or not _may_be_consumed(broker, group, name):
+        if topic is None or (only_ordered and not topic.order) or not broker.consumers.may_consume(group, name):
             continue
         found += separator
         separator = b","

@@ -21,10 +21,10 @@ from rocketpy.wire.headers.transaction import EndTransactionRequestHeader, Resum
 from rocketpy.wire.message_id import decode_offset_message_id
 from rocketpy.wire.names import TRANSACTION_DISCARD_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
-from rocketpy_broker_sim.broker.again import readable
-from rocketpy_broker_sim.broker.commit_runs import CommitRuns, is_usual
-from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
-from rocketpy_broker_sim.broker.stored_records import stored_record
+from rocketpy_broker_sim.broker.delays.again import readable
+from rocketpy_broker_sim.broker.putting.put_pipeline import Put, StageOrder
+from rocketpy_broker_sim.broker.putting.stored_records import stored_record
+from rocketpy_broker_sim.broker.runs.commit_runs import CommitRuns, is_usual
 from rocketpy_broker_sim.broker.transactions.half import (
     committed,
     copy_to_half_topic,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
     from rocketpy.wire.end_layout import LaidOutEnd
+    from rocketpy_broker_sim.broker.putting.stored_records import StoredRecord
     from rocketpy_broker_sim.broker.replies import Replies
-    from rocketpy_broker_sim.broker.stored_records import StoredRecord
     from rocketpy_broker_sim.broker.views import TransactionView
 
 __all__ = ["EndProcessor", "end_transaction", "resume_check"]

@@ -18,7 +18,7 @@ from rocketpy.wire.enums import ConsumeType, MessageModel
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.names import group_of_retry_topic
 from rocketpy.wire.sysflag import Permission, PullSysFlag
-from rocketpy_broker_sim.broker.filtering import (
+from rocketpy_broker_sim.broker.filters.filtering import (
     bounded_subscription,
     filter_by,
     filter_of,
@@ -26,7 +26,7 @@ from rocketpy_broker_sim.broker.filtering import (
     no_property_filter,
     unknown_type,
 )
-from rocketpy_broker_sim.broker.long_polling import BY_ITSELF
+from rocketpy_broker_sim.broker.held_requests.long_polling import BY_ITSELF, held_pull
 from rocketpy_broker_sim.config import MASTER_ID
 from rocketpy_broker_sim.filter.errors import FilterExpressionError
 from rocketpy_broker_sim.store.put_result import GetMessageResult, GetMessageStatus
@@ -108,7 +108,11 @@ def _pull(
     count = max(1, min(header.max_msg_nums, _MOST_MESSAGES))
     began = trio.current_time()
     found = broker.reads.get(header.topic, header.queue_id, header.queue_offset, count, wanted=wanted)
-    broker.statistics.note_get(found.count, trio.current_time() - began)
+    seconds = trio.current_time() - began
+    broker.statistics.note_get(found.count, seconds)
+    if found.count:
+        key = header.topic, header.queue_id, header.consumer_group
+        broker.flows.note_get(key, found.count, len(found.records), seconds)
     broker.statistics.reads.note(
         header.topic, header.consumer_group, header.queue_id, found.count, found.next_begin_offset
     )
@@ -184,7 +188,9 @@ def _hold(
     config = broker.config
     millis = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
     seconds = max(0, min(millis, config.max_hold_millis)) / 1000
-    return not request.is_oneway and broker.hold(connection, request, header, wanted, seconds)
+    if request.is_oneway:
+        return False
+    return broker.waiters.hold(held_pull(connection, request, header, wanted), seconds)
 
 
 def _answer(
@@ -314,19 +320,15 @@ def _asked(
         _check_property_filter(broker, wanted)
         if wanted.expression_type != SQL92:
             _refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, unknown_type(wanted.expression_type))
-        known = broker.filters.compiling.known(wanted.sub_string or "")
-        if isinstance(known, FilterExpressionError):
-            raise known
+        cached = broker.filters.compiling.cached(wanted.sub_string or "")
+        if isinstance(cached, FilterExpressionError):
+            raise cached
     except ConfigError as exc:
         _refuse(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"the subscription cannot be read: {exc}")
-    if known is not None:
-        return _of_retries(broker, header.topic) or filter_by(known)
+    if cached is not None:
+        return _of_retries(broker, header.topic) or filter_by(cached)
 
-    def compiled(_: object) -> None:
-        if connection.is_open:
-            broker.resume(connection, request)
-
-    broker.filters.compiling.later(wanted.sub_string or "", compiled)
+    broker.filters.compiling.park(wanted.sub_string or "", connection, request)
     raise _ComesAgainError
 
 

@@ -16,8 +16,8 @@ from rocketpy.wire.headers.send import RecallMessageRequestHeader, RecallMessage
 from rocketpy.wire.names import RETRY_PREFIX
 from rocketpy.wire.recall_handle import RecallHandle
 from rocketpy.wire.sysflag import Permission
-from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
-from rocketpy_broker_sim.broker.store_stage import packed_address
+from rocketpy_broker_sim.broker.putting.put_pipeline import Put, StageOrder
+from rocketpy_broker_sim.broker.putting.store_stage import packed_address
 from rocketpy_broker_sim.broker.timer.times import delete_key
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 

@@ -18,10 +18,10 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.send import ReplyMessageRequestHeader, SendMessageRequestHeader
 from rocketpy.wire.properties import decode_properties, encode_properties
-from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
+from rocketpy_broker_sim.broker.putting.put_pipeline import Put, StageOrder
+from rocketpy_broker_sim.broker.putting.store_stage import packed_address
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, without_body
 from rocketpy_broker_sim.broker.send_checks import CLIENT_FLAGS, NEVER_STORED
-from rocketpy_broker_sim.broker.store_stage import packed_address
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageStatus
 
 if TYPE_CHECKING:

@@ -176,4 +176,4 @@ def _tell(member: ClientChannel, header: ResetOffsetRequestHeader, body: bytes) 
     try:
         cast("Connection", member.channel).send_oneway(command)
     except RocketMQError as exc:
-        log.info("the client %s was not told of its new offsets: %s", member, exc)
+        log.info("the client %s was not notified of its new offsets: %s", member, exc)

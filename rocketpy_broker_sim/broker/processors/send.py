@@ -16,11 +16,11 @@ from rocketpy.remoting.answers import answer_for_error
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy.wire.send_layout import LaidOutSend
-from rocketpy_broker_sim.broker.batch_items import RefusedBatch, few_items_of, items_of
-from rocketpy_broker_sim.broker.plain_runs import PlainRuns
 from rocketpy_broker_sim.broker.processors.recall import recall_handle
-from rocketpy_broker_sim.broker.put_pipeline import Put, Sent
+from rocketpy_broker_sim.broker.putting.batch_items import RefusedBatch, few_items_of, items_of
+from rocketpy_broker_sim.broker.putting.put_pipeline import Put, Sent
 from rocketpy_broker_sim.broker.replies import NOTHING_PUT, Reply
+from rocketpy_broker_sim.broker.runs.plain_runs import PlainRuns
 from rocketpy_broker_sim.broker.turn import RunProcessor
 from rocketpy_broker_sim.serving.slices import MUST_END, PAUSE
 

@@ -17,8 +17,8 @@ from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from rocketpy.wire.names import dlq_topic, retry_topic
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.processors.checks import check_group
-from rocketpy_broker_sim.broker.put_pipeline import Put, StageOrder
-from rocketpy_broker_sim.broker.stored_records import StoredRecord, stored_record
+from rocketpy_broker_sim.broker.putting.put_pipeline import Put, StageOrder
+from rocketpy_broker_sim.broker.putting.stored_records import StoredRecord, stored_record
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def send_back(broker: SendBackView, connection: Connection, request: RemotingCom
     if put.result is None and put.refusal is not None:
         return request.answer(*put.refusal)
     if put.result is None or put.result.status is PutMessageStatus.PUT_OK:
+        broker.flows.note_back(record.properties[PropertyName.RETRY_TOPIC], name)
         return request.answer()
     return request.answer(ResponseCode.SYSTEM_ERROR, put.result.status.name)
 

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, cast
 import trio
 
 from rocketpy.services import ticks
-from rocketpy_broker_sim.broker.calling import ClientCalls
-from rocketpy_broker_sim.broker.notifications import Notices
+from rocketpy_broker_sim.broker.metrics.parts import metrics_of_clients
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
 from rocketpy_broker_sim.broker.tables.locks import QueueLocks
 from rocketpy_broker_sim.broker.tables.producers import ProducerTable
-from rocketpy_broker_sim.serving.memory import TableRoom, Tally
+from rocketpy_broker_sim.broker.to_clients.calling import ClientCalls
+from rocketpy_broker_sim.broker.to_clients.notifications import Notices
+from rocketpy_broker_sim.serving.memory import ConnectionCharges, TableRoom
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.metrics.metric import Family
     from rocketpy_broker_sim.serving.memory import Account, MemoryBudget
     from rocketpy_broker_sim.serving.slices import Slices
 
@@ -50,14 +52,14 @@ class Clients(Subsystem):
         budget: MemoryBudget,
         gone: Callable[[str], object],
     ) -> None:
-        tally = Tally(account)
+        charges = ConnectionCharges(account)
         self._slices = slices
         self._notices = Notices(lambda group: self.consumers.told(group), slices)
         changed = self._notices.changed
-        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=changed, tally=tally, gone=gone)
+        self.consumers = ConsumerTable(config, clock=trio.current_time, notify=changed, charges=charges, gone=gone)
         self.calls = ClientCalls()
         self.locks = QueueLocks(trio.current_time, TableRoom(budget, "wait a minute until locks run out"))
-        self.producers = ProducerTable(config, clock=trio.current_time, tally=tally)
+        self.producers = ProducerTable(config, clock=trio.current_time, charges=charges)
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed: its client is in no group any more."""
@@ -78,6 +80,10 @@ class Clients(Subsystem):
         async for _ in ticks(SCAN_EVERY):
             self._slices.spawn(self._close_silent(), "looking for clients that have gone silent")
             self._slices.spawn(self.locks.sweep(), "forgetting locks that have run out")
+
+    def families(self) -> Iterable[Family]:
+        """How many clients there are."""
+        return metrics_of_clients(self.consumers, self.producers)
 
     def _close_silent(self) -> Generator[None, None, None]:
         """Forget clients that have gone silent, and close their connections."""

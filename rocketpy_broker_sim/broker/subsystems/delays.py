@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.wire.names import SCHEDULE_TOPIC
+from rocketpy_broker_sim.broker.delays.schedule import ScheduleService
+from rocketpy_broker_sim.broker.metrics.parts import metrics_of_delays
 from rocketpy_broker_sim.broker.runtime_info import measures_of_delays
-from rocketpy_broker_sim.broker.schedule import ScheduleService
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
 from rocketpy_broker_sim.store.delay_levels import DelayLevels
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.subsystems.storing import Storing
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.metrics.metric import Family
     from rocketpy_broker_sim.store.put_result import Arrival
 
 __all__ = ["Delays"]
@@ -28,7 +30,7 @@ _logger = get_logger(__name__)
 
 
 class Delays(Subsystem):
-    """Delivers what was put aside.
+    """Delivers what was parked.
 
     Args:
         config: the settings.
@@ -38,6 +40,7 @@ class Delays(Subsystem):
 
     Attributes:
         level_count: How many levels of delay there are.
+        offsets: How far each level has been delivered.
     """
 
     def __init__(self, config: BrokerConfig, storage: Storage, storing: Storing, topics: TopicTable) -> None:
@@ -45,13 +48,13 @@ class Delays(Subsystem):
         self.level_count = levels.count
         self._reads = storing.store.reads
         self._interval = config.store.flush_delay_offset_interval / 1000
-        offsets = DelayOffsetTable(config, storage)
+        self.offsets = DelayOffsetTable(config, storage)
         self.schedule = ScheduleService(
-            storing.store, levels, offsets, storing.commit, storing.flusher.flush_taken, topics.queues_read
+            storing.store, levels, self.offsets, storing.commit, storing.flusher.flush_taken, topics.queues_read
         )
-        storing.turn.subscribe(self._arrived)
 
-    def _arrived(self, arrival: Arrival) -> None:
+    def arrived(self, arrival: Arrival) -> None:
+        """Messages can be read."""
         if arrival.topic == SCHEDULE_TOPIC:
             self.schedule.on_arrival(arrival.queue_id)
 
@@ -74,3 +77,7 @@ class Delays(Subsystem):
     def measures(self) -> Mapping[str, str]:
         """How far each level has been delivered, and where it ends."""
         return measures_of_delays(self.schedule, self._reads)
+
+    def families(self) -> Iterable[Family]:
+        """How far each level has been delivered, and how many messages wait."""
+        return metrics_of_delays(self.schedule, self._reads.max_offset)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rocketpy.seams import wall_ms
 from rocketpy.services import ticks
-from rocketpy_broker_sim.broker.bit_maps import BitMapper
-from rocketpy_broker_sim.broker.compiling import Compiling
-from rocketpy_broker_sim.broker.filter_registry import FilterRegistry
+from rocketpy_broker_sim.broker.filters.bit_maps import BitMapper
+from rocketpy_broker_sim.broker.filters.compiling import Compiling
+from rocketpy_broker_sim.broker.filters.filter_registry import FilterRegistry
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.filters import ConsumerFilterTable
 from rocketpy_broker_sim.serving.memory import TableRoom
@@ -64,8 +63,7 @@ class Filters(Subsystem):
             self.table.begin_again(max(wall_ms(), self._storing.store.clock.newest))
 
     def run(self) -> Iterable[Service]:
-        """Compiling, and forgetting what has been dead for long."""
-        yield partial(self._compiling.serve, self._storing.turn.finish)
+        """Forgetting what has been dead for long."""
         yield self._clean
 
     async def _clean(self) -> None:

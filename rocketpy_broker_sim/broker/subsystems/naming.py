@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import trio
 
 from rocketpy.remoting.pool import ConnectionPool
-from rocketpy_broker_sim.broker.registration import Registration
+from rocketpy_broker_sim.broker.metrics.parts import metrics_of_naming
+from rocketpy_broker_sim.broker.name_servers.registration import Registration
 from rocketpy_broker_sim.broker.subsystem import Subsystem
 
 if TYPE_CHECKING:
     from rocketpy.remoting.network import Network
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.metrics.metric import Family
 
 __all__ = ["Naming"]
 
@@ -50,6 +52,7 @@ class Naming(Subsystem):
         self._topics = topics
         self._name_servers = name_servers
         self._address = address
+        self._is_leaving = False
         topics.subscribe(self._topics_changed)
 
     def _topics_changed(self, names: list[str]) -> None:
@@ -76,6 +79,21 @@ class Naming(Subsystem):
 
     async def leave(self) -> None:
         """Have the broker taken off by all name servers, so that clients go elsewhere."""
+        self._is_leaving = True
         with trio.move_on_after(GOODBYE_WITHIN, shield=True):
             if self.registration is not None:
                 await self.registration.unregister()
+
+    def families(self) -> Iterable[Family]:
+        """How many name servers know the broker."""
+        return metrics_of_naming(len(self._name_servers), len(self._known()))
+
+    def problems(self) -> Iterable[str]:
+        """Whether clients can find the broker."""
+        if self._is_leaving:
+            yield "the broker shuts down"
+        elif self._name_servers and not self._known():
+            yield f"the broker is registered with none of its name servers: {', '.join(self._name_servers)}"
+
+    def _known(self) -> Sequence[str]:
+        return self.registration.registered_with if self.registration is not None else ()

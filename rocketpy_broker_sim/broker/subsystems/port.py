@@ -10,6 +10,7 @@ import trio
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.server import serve
 from rocketpy.wire.hosts import format_address, parse_address
+from rocketpy_broker_sim.broker.metrics.parts import metrics_of_lanes, metrics_of_server
 from rocketpy_broker_sim.broker.runtime_info import measures_of_lanes
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.server import RemotingServer
     from rocketpy_broker_sim.broker.lanes import Lanes
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.metrics.metric import Family
 
 __all__ = ["Port"]
 
@@ -108,3 +110,13 @@ class Port(Subsystem):
     def measures(self) -> Mapping[str, str]:
         """How full the lanes are."""
         return measures_of_lanes(self._lanes)
+
+    def families(self) -> Iterable[Family]:
+        """How full the lanes are, and who is connected."""
+        yield from metrics_of_lanes(self._lanes)
+        yield from metrics_of_server(self.server)
+
+    def problems(self) -> Iterable[str]:
+        """Whether it listens."""
+        if self.server is None:
+            yield "the broker starts: it does not listen yet"

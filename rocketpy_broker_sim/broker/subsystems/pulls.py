@@ -1,28 +1,23 @@
-"""Long polls as a part of the broker: the table of waiters, what wakes them, and how a pull is run again."""
+"""Long polls as a part of the broker: the pulls that are held, and those that wait for their expression."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.sysflag import Permission
-from rocketpy_broker_sim.broker.lanes import MOST_PENDING
-from rocketpy_broker_sim.broker.long_polling import held_pull
+from rocketpy_broker_sim.broker.metrics.parts import metrics_of_waiters
 from rocketpy_broker_sim.broker.runtime_info import measures_of_waiters
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
-from rocketpy_broker_sim.broker.waiters import Bounds, Waiters
 
 if TYPE_CHECKING:
-    from rocketpy.remoting.connection import Connection
-    from rocketpy.wire.command import RemotingCommand
-    from rocketpy.wire.headers.pull import PullMessageRequestHeader
+    from rocketpy.remoting.dispatch import Processor
+    from rocketpy_broker_sim.broker.filters.compiling import Compiling
+    from rocketpy_broker_sim.broker.held_requests.waiters import Waiters
+    from rocketpy_broker_sim.broker.lanes import Lanes
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
-    from rocketpy_broker_sim.broker.turn import Turn
-    from rocketpy_broker_sim.broker.waiters import Waiter
-    from rocketpy_broker_sim.config import BrokerConfig
-    from rocketpy_broker_sim.serving.memory import Account
-    from rocketpy_broker_sim.store.filtering import MessageFilter
+    from rocketpy_broker_sim.metrics.metric import Family
 
 __all__ = ["Pulls"]
 
@@ -31,44 +26,25 @@ class Pulls(Subsystem):
     """The pulls that wait.
 
     Args:
-        config: the settings.
-        resume: runs a pull again.
-        turn: brings what wakes pulls, and lets the answers go.
+        waiters: the table of all that wait, of whatever kind.
+        compiling: compiles the expressions of pulls and of heartbeats.
+        lanes: run pulls, and let the answers go.
+        pull: begins a pull.
         topics: says which queues there are.
-        account: what held pulls keep counts there.
 
     Attributes:
-        waiters: The table of all that wait, of whatever kind.
+        waiters: The same.
     """
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        resume: Callable[[Connection, RemotingCommand], None],
-        turn: Turn,
-        topics: TopicTable,
-        account: Account,
+        self, waiters: Waiters, compiling: Compiling, lanes: Lanes, pull: Processor, topics: TopicTable
     ) -> None:
-        self._run_again = resume
-        self._turn = turn
+        self.waiters = waiters
+        self._compiling = compiling
+        self._lanes = lanes
+        self._begin = partial(lanes.submit, "pull", pull)
         self._topics = topics
-        self.waiters = Waiters(
-            Bounds(number=config.max_held_pulls, number_of_connection=config.max_held_pulls_per_connection),
-            account,
-        )
-        turn.subscribe(self.waiters.arrived)
         topics.subscribe(self._topics_changed)
-
-    def hold(
-        self,
-        connection: Connection,
-        request: RemotingCommand,
-        header: PullMessageRequestHeader,
-        wanted: MessageFilter | None,
-        seconds: float,
-    ) -> bool:
-        """Keep a pull for up to so many seconds. False when it may not wait: answer it now."""
-        return self.waiters.hold(held_pull(connection, request, header, wanted, self._resume), seconds)
 
     def _topics_changed(self, names: Iterable[str]) -> None:
         """Answer the pulls that wait for queues which are no more, or may not be read any more."""
@@ -79,15 +55,10 @@ class Pulls(Subsystem):
         topic = self._topics.get(name)
         return topic.read_queue_nums if topic is not None and Permission.is_readable(topic.perm) else 0
 
-    def _resume(self, waiter: Waiter) -> None:
-        self._run_again(waiter.connection, waiter.request)
-        if self._turn.pending_bytes > MOST_PENDING:
-            # A thousand groups may wait for the same messages: their answers must not gather.
-            self._turn.finish()
-
     def run(self) -> Iterable[Service]:
-        """Answering pulls whose time is up, and those that were too many for one turn."""
-        yield partial(self.waiters.serve, self._turn.finish)
+        """Answering pulls whose time is up and those that were too many for one turn, and compiling expressions."""
+        yield partial(self.waiters.serve, self._lanes.run_again, self._lanes.finish)
+        yield partial(self._compiling.serve, self._begin, self._lanes.finish)
 
     async def settle(self) -> None:
         """Answer all pulls, and hold none any more."""
@@ -97,3 +68,7 @@ class Pulls(Subsystem):
     def measures(self) -> Mapping[str, str]:
         """How many wait, and why others wait no longer."""
         return measures_of_waiters(self.waiters)
+
+    def families(self) -> Iterable[Family]:
+        """The same, as metrics."""
+        return metrics_of_waiters(self.waiters)

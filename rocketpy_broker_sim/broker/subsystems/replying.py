@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from rocketpy_broker_sim.broker.reply_pushes import ReplyPushes
+from rocketpy_broker_sim.broker.metrics.parts import metrics_of_replies
 from rocketpy_broker_sim.broker.subsystem import Subsystem
+from rocketpy_broker_sim.broker.to_clients.reply_pushes import ReplyPushes
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.metrics.metric import Family
     from rocketpy_broker_sim.serving.memory import Account
 
 __all__ = ["Replying"]
@@ -41,3 +43,7 @@ class Replying(Subsystem):
             "unpushedReplies": str(pushes.failed),
             "pushesUnderWay": str(len(pushes)),
         }
+
+    def families(self) -> Iterable[Family]:
+        """The same, as metrics."""
+        return metrics_of_replies(self.pushes)

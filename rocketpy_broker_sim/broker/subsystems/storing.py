@@ -8,33 +8,35 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.services import run_blocking
-from rocketpy_broker_sim.broker.allocation import FileAllocation
-from rocketpy_broker_sim.broker.cleaning_service import CleaningService
+from rocketpy_broker_sim.broker.changes import Changes
 from rocketpy_broker_sim.broker.flushing.flusher import StoreFlusher
 from rocketpy_broker_sim.broker.flushing.gate import Durability
 from rocketpy_broker_sim.broker.flushing.pool import TransientCommit
 from rocketpy_broker_sim.broker.flushing.services import GroupCommit, LogFlush, QueueFlush
-from rocketpy_broker_sim.broker.index_catch_up import IndexCatchUpService
-from rocketpy_broker_sim.broker.put_times import PutTimes
+from rocketpy_broker_sim.broker.metrics.parts import metrics_of_store
+from rocketpy_broker_sim.broker.putting.put_times import PutTimes
+from rocketpy_broker_sim.broker.putting.store_stage import refusal_of
 from rocketpy_broker_sim.broker.reput import ReputService
 from rocketpy_broker_sim.broker.runtime_info import measures_of_puts, measures_of_store
-from rocketpy_broker_sim.broker.store_stage import refusal_of
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.turn import Turn
+from rocketpy_broker_sim.broker.upkeep.allocation import FileAllocation
+from rocketpy_broker_sim.broker.upkeep.cleaning_service import CleaningService
+from rocketpy_broker_sim.broker.upkeep.index_catch_up import IndexCatchUpService
 from rocketpy_broker_sim.broker.write_conditions import WriteConditions
 from rocketpy_broker_sim.config import FlushDiskType
-from rocketpy_broker_sim.store.clock import StoredClock
-from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import PutMessageResult, PutMessageStatus
+from rocketpy_broker_sim.store.running_flags import RunningFlag
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
     from rocketpy.seams import Storage
-    from rocketpy_broker_sim.broker.statistics import BrokerStatistics
-    from rocketpy_broker_sim.broker.topic_announcement import Announce
+    from rocketpy_broker_sim.broker.name_servers.topic_announcement import Announce
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.metrics.metric import Family
     from rocketpy_broker_sim.serving.memory import Account
-    from rocketpy_broker_sim.store.put_result import Arrival, IncomingMessage
+    from rocketpy_broker_sim.store.message_store import MessageStore
+    from rocketpy_broker_sim.store.put_result import IncomingMessage
 
 __all__ = ["Storing"]
 
@@ -43,9 +45,9 @@ class Storing(Subsystem):
     """Takes messages and keeps them.
 
     Args:
-        storage: where.
+        store: where messages are.
+        storage: where the store keeps its files.
         config: the settings.
-        statistics: hears what can be read.
         announce: calls a function once the name servers know a topic.
         hooks: see every request and its answer.
         account: what answers keep that wait counts there.
@@ -54,13 +56,14 @@ class Storing(Subsystem):
         turn: What requests run in; it stores what they put.
         booted_at: How far the log went when it was recovered.
         gate: What answers to sends wait in.
+        changes: What depends on the turn being written.
     """
 
     def __init__(
         self,
+        store: MessageStore,
         storage: Storage,
         config: BrokerConfig,
-        statistics: BrokerStatistics,
         announce: Announce,
         hooks: Sequence[RequestHook] = (),
         account: Account | None = None,
@@ -69,9 +72,7 @@ class Storing(Subsystem):
         self.storage = storage
         self.booted_at = 0
         self._config = config
-        self._statistics = statistics
-        clock = StoredClock(trio.current_time)
-        self.store = MessageStore(storage, settings, clock=clock)
+        self.store = store
         self.conditions = WriteConditions(settings, trio.current_time, self.store.pool)
         self.put_times = PutTimes(trio.current_time)
         self.gate = Durability(
@@ -84,8 +85,8 @@ class Storing(Subsystem):
             announce=announce,
             account=account,
         )
-        self.turn = Turn(self.store, self.gate, self.conditions, self.put_times, hooks)
-        self.turn.subscribe(self._count)
+        self.changes = Changes()
+        self.turn = Turn(self.store, self.gate, self.conditions, self.put_times, hooks, self.changes)
         self.flusher = StoreFlusher(self.store)
         self.cleaning = CleaningService(self.store.retention, settings, self.store.flags)
         self._reput = ReputService(self.store, self.turn)
@@ -122,7 +123,7 @@ class Storing(Subsystem):
         return self.store.put(message) if message.batch is None else self.store.put_batch(message)
 
     def queue_refusal(self, message: IncomingMessage) -> tuple[int, str] | None:
-        """The code and the words that refuse another queue to a message that is put aside; None when there is room."""
+        """The code and the words that refuse another queue to a message that is parked; None when there is room."""
         status = self.store.open_queue(message)
         return refusal_of(status, self._config) if status is PutMessageStatus.TOO_MANY_QUEUES else None
 
@@ -140,9 +141,6 @@ class Storing(Subsystem):
             StoreError: nothing of it was stored.
         """
         self.turn.commit()
-
-    def _count(self, arrival: Arrival) -> None:
-        self._statistics.note_put(len(arrival.tags_codes))
 
     # --- as a part of the broker ---
 
@@ -185,3 +183,15 @@ class Storing(Subsystem):
     def measures(self) -> Mapping[str, str]:
         """How far the log goes, how full the disk is, and how long puts took."""
         return {**measures_of_store(self.store, self.storage), **measures_of_puts(self.put_times, self.conditions)}
+
+    def families(self) -> Iterable[Family]:
+        """How far the log goes and is flushed, and how full the disk is."""
+        return metrics_of_store(self.store, self.storage, self.gate)
+
+    def problems(self) -> Iterable[str]:
+        """Whether messages may be stored and read."""
+        flags = self.store.flags
+        if flags.has(RunningFlag.DISK_FULL) or flags.has(RunningFlag.QUEUE_DISK_FULL):
+            yield f"the disk is full: the store is marked {flags}"
+        elif not (flags.is_writable and flags.is_readable):
+            yield f"the store takes or gives no messages: it is marked {flags}"

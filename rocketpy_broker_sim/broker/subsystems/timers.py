@@ -11,6 +11,7 @@ from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.seams import wall_ms
 from rocketpy.wire.names import TIMER_TOPIC
+from rocketpy_broker_sim.broker.metrics.parts import metrics_of_timer
 from rocketpy_broker_sim.broker.runtime_info import NO_TIMER, measures_of_timer
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.timer_metrics import TimerMetricsTable
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.subsystems.storing import Storing
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.metrics.metric import Family
     from rocketpy_broker_sim.store.put_result import Arrival
 
-__all__ = ["Timers"]
+__all__ = ["TimedMessages"]
 
 _logger = get_logger(__name__)
 
 
-class Timers(Subsystem):
+class TimedMessages(Subsystem):
     """Delivers messages when they are due. With timerWheelEnable=false it does nothing.
 
     Args:
@@ -56,10 +58,9 @@ class Timers(Subsystem):
         self._clock = clock = TimerClock(trio.current_time)
         parts = TimerParts(config.store, storing.store, self.timers, OpenSlots(), clock, self.metrics, storing.commit)
         self.service = TimerService(parts, storing.flusher.flush_taken, topics.queues_read)
-        if self.is_on:
-            storing.turn.subscribe(self._arrived)
 
-    def _arrived(self, arrival: Arrival) -> None:
+    def arrived(self, arrival: Arrival) -> None:
+        """Messages can be read."""
         if arrival.topic == TIMER_TOPIC:
             self.service.on_arrival()
 
@@ -102,3 +103,7 @@ class Timers(Subsystem):
     def measures(self) -> Mapping[str, str]:
         """How far the timer is behind, and how many messages wait."""
         return measures_of_timer(self.service, self.timers) if self.is_on else NO_TIMER
+
+    def families(self) -> Iterable[Family]:
+        """How far the timer is behind, and how many messages wait; nothing without a timer."""
+        return metrics_of_timer(self.service, self.timers) if self.is_on else ()

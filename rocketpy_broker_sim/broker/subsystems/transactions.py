@@ -12,6 +12,7 @@ from rocketpy.message import PropertyName
 from rocketpy.services import run_blocking, ticks
 from rocketpy.wire.names import TRANSACTION_GROUP, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
 from rocketpy.wire.properties import find_property
+from rocketpy_broker_sim.broker.metrics.parts import metrics_of_transactions
 from rocketpy_broker_sim.broker.runtime_info import measures_of_transactions
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.offsets import NOT_FOUND
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.subsystems.tables import Tables
     from rocketpy_broker_sim.broker.tables.producers import ProducerTable
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.metrics.metric import Family
     from rocketpy_broker_sim.store.put_result import Arrival
 
 __all__ = ["Transactions"]
@@ -58,6 +60,7 @@ class Transactions(Subsystem):
         storage: where the number of open transactions is kept.
         storing: has the half messages; recovered before.
         tables: topics and offsets; recovered before.
+        producers: can be asked how transactions have ended.
         host: returns the address of this broker, in the form that records have.
 
     Attributes:
@@ -70,38 +73,31 @@ class Transactions(Subsystem):
         storage: Storage,
         storing: Storing,
         tables: Tables,
+        producers: ProducerTable,
         host: Callable[[], bytes],
     ) -> None:
         self._config = config
-        self._storing = storing
         self._reads = storing.store.reads
         self._tables = tables
         self._metrics = TransactionMetrics(storage)
         place = partial(storing.place, wait=False)
-        self.ledger = Ledger(config, place, host, self._metrics)
+        self.ledger = Ledger(config, place, host, self._metrics, storing.changes)
         self._ops = OpService(config, self.ledger, storing.commit)
-        self._checks: CheckService | None = None
-        self._counted_from = 0
-        storing.turn.on_outcome(self.ledger.settle)
-        storing.turn.subscribe(self._arrived)
-        tables.topics.subscribe(self._topics_changed)
-
-    def let_ask(self, producers: ProducerTable) -> None:
-        """Give the table of producers that can be asked."""
-        asking = Asking(self._config.broker_name, producers, self.ledger)
         self._checks = CheckService(
-            self._config,
-            self._storing.store,
-            self._tables.topics,
+            config,
+            storing.store,
+            tables.topics,
             self.ledger,
-            place=partial(self._storing.place, wait=False),
-            commit=self._storing.commit,
-            flush=self._storing.flusher.flush_taken,
-            ask=asking.ask,
+            place=place,
+            commit=storing.commit,
+            flush=partial(_flush, storing),
+            ask=Asking(config.broker_name, producers, self.ledger).ask,
             note=self._note,
         )
+        self._counted_from = 0
+        tables.topics.subscribe(self._topics_changed)
 
-    def _arrived(self, arrival: Arrival) -> None:
+    def arrived(self, arrival: Arrival) -> None:
         """Count transactions that have begun: half messages that are not copies."""
         if arrival.topic != TRANSACTION_HALF_TOPIC:
             return
@@ -150,13 +146,12 @@ class Transactions(Subsystem):
                 if self._offset(topic) != offset:
                     self._tables.offsets.commit(TRANSACTION_GROUP, topic, HALF_QUEUE, offset)
         except BrokerError as exc:
-            log.error("the progress of transaction checks is not noted: %s", exc)
+            log.error("the progress of transaction checks is not saved: %s", exc)
 
     def run(self) -> Iterable[Service]:
         """The services that write ends, check open transactions, and write their number."""
         yield self._ops.serve
-        if self._checks is not None:
-            yield self._checks.serve
+        yield self._checks.serve
         yield self._save_metrics
 
     async def _save_metrics(self) -> None:
@@ -184,3 +179,13 @@ class Transactions(Subsystem):
     def measures(self) -> Mapping[str, str]:
         """Counts of transactions, by keys of ours."""
         return measures_of_transactions(self.ledger, self._reads)
+
+    def families(self) -> Iterable[Family]:
+        """How many transactions are open, and how the others have ended."""
+        return metrics_of_transactions(self.ledger, self._reads.max_offset)
+
+
+async def _flush(storing: Storing) -> None:
+    """Return when the disk has the copies of half messages, and they can be read: answers name them at once."""
+    await storing.flusher.flush_taken()
+    storing.turn.make_readable()

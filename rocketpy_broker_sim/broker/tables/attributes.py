@@ -90,7 +90,7 @@ def alter(
             raise _refusal(f"the attribute {key!r} is changed twice")
         named.add(key)
         if current is not None and not attribute.changeable:
-            raise _refusal(f"the attribute {key!r} cannot be changed once it is made")
+            raise _refusal(f"the attribute {key!r} cannot be changed after it is set")
         _apply(found, sign, key, value, attribute, is_new=current is None)
     return found
 
@@ -98,7 +98,7 @@ def alter(
 def _apply(found: dict[str, str], sign: str, key: str, value: str, attribute: Attribute, *, is_new: bool) -> None:
     if sign == "-":
         if is_new or key not in found:
-            raise _refusal(f"the attribute {key!r} cannot be taken away, it is not there")
+            raise _refusal(f"the attribute {key!r} cannot be removed, because it is not set")
         del found[key]
     elif value in attribute.values:
         found[key] = value

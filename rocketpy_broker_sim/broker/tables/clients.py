@@ -15,7 +15,7 @@ from rocketpy.wire.codes import LanguageCode, ResponseCode
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy_broker_sim.config import BrokerConfig
-    from rocketpy_broker_sim.serving.memory import Tally
+    from rocketpy_broker_sim.serving.memory import ConnectionCharges
 
 __all__ = ["Channel", "ClientChannel", "Memberships", "size_of_membership"]
 
@@ -65,12 +65,12 @@ class Memberships:
 
     Args:
         config: of the broker.
-        tally: what is kept for connections counts there; nowhere when None.
+        charges: what is kept for connections counts there; nowhere when None.
     """
 
-    def __init__(self, config: BrokerConfig, tally: Tally | None = None) -> None:
+    def __init__(self, config: BrokerConfig, charges: ConnectionCharges | None = None) -> None:
         self._config = config
-        self._tally = tally
+        self._charges = charges
         self._groups: dict[Channel, dict[str, int]] = {}
         """What each membership takes."""
         self._count = 0
@@ -129,7 +129,7 @@ class Memberships:
         Raises:
             BrokerError: they must not be kept.
         """
-        if self._tally is not None and not self._tally.add(cast("Connection", channel), change):
+        if self._charges is not None and not self._charges.add(cast("Connection", channel), change):
             remark = "the broker keeps as much for its peers as it may: close idle clients, or raise maxKeptBytes"
             raise BrokerError.for_code(ResponseCode.SYSTEM_BUSY, remark)
 

@@ -22,7 +22,7 @@ from rocketpy_broker_sim.broker.tables.clients import Channel, ClientChannel, Me
 if TYPE_CHECKING:
     from rocketpy.wire.bodies.heartbeat import ConsumerData
     from rocketpy_broker_sim.config import BrokerConfig
-    from rocketpy_broker_sim.serving.memory import Tally
+    from rocketpy_broker_sim.serving.memory import ConnectionCharges
 
 __all__ = ["ConsumerGroup", "ConsumerTable"]
 
@@ -101,7 +101,7 @@ class ConsumerTable:
         config: of the broker.
         clock: the loop's clock, in seconds.
         notify: tells members of a group that it changed.
-        tally: what is kept for connections counts there; nowhere when None.
+        charges: what is kept for connections counts there; nowhere when None.
         gone: told of each group whose last client has gone.
     """
 
@@ -111,7 +111,7 @@ class ConsumerTable:
         *,
         clock: Callable[[], float],
         notify: Notify,
-        tally: Tally | None = None,
+        charges: ConnectionCharges | None = None,
         gone: Callable[[str], object] = lambda group: None,
     ) -> None:
         self._config = config
@@ -119,7 +119,7 @@ class ConsumerTable:
         self._notify = notify
         self._gone = gone
         self._groups: dict[str, ConsumerGroup] = {}
-        self._memberships = Memberships(config, tally)
+        self._memberships = Memberships(config, charges)
         self._encoded: dict[str, tuple[int, bytes]] = {}
         """Cached lists of members by group, each with its version."""
 
@@ -176,9 +176,10 @@ class ConsumerTable:
         found = self._groups.get(group)
         return found.subscriptions.get(topic) if found else None
 
-    def groups_of_topic(self, topic: str) -> set[str]:
-        """The connected groups that subscribe a topic."""
-        return {name for name, group in self._groups.items() if topic in group.subscriptions}
+    def may_consume(self, group: str, topic: str) -> bool:
+        """Whether a group subscribes a topic, or nobody knows because no member is connected."""
+        found = self._groups.get(group)
+        return found is None or not found.subscriptions or topic in found.subscriptions
 
     # --- heartbeats ------------------------------------------------------------------------------------
 
@@ -238,7 +239,7 @@ class ConsumerTable:
             self._memberships.add(client.channel, group.name, client.client_id)
         elif known.client_id != client.client_id:
             self._memberships.rename(client.channel, group.name, client.client_id)
-            log.warning("group %s: %s now calls itself %.256r", group.name, known, client.client_id)
+            log.warning("group %s: %s now has the client id %.256r", group.name, known, client.client_id)
         if known is None or known.client_id != client.client_id:
             group.version = next(_versions)
         group.clients[client.channel] = client

@@ -203,7 +203,7 @@ class ConsumerFilterTable(StoredTable):
             group, wanted.topic, compiled, SQL92, self._now(), wanted.sub_version, bloom, mask=bloom.mask
         )
         if not self._room.fits(data.size):
-            log.warning("group %s: the filter for %s is not kept: %s", group, wanted.topic, self._room.refusal)
+            log.warning("group %s: the filter for %s is not saved: %s", group, wanted.topic, self._room.refusal)
             return
         self._put(data)
         log.info("group %s filters %s by %.256r", group, wanted.topic, compiled.text)
@@ -234,7 +234,7 @@ class ConsumerFilterTable(StoredTable):
         for groups in list(self._topics.values()):
             for data in list(groups.values()):
                 if data.is_dead and data.dead_time <= oldest:
-                    log.info("group %s: its filter for %s has been dead for long", data.group, data.topic)
+                    log.info("group %s: its filter for %s was unused for long, and is removed", data.group, data.topic)
                     self._remove(data)
 
     def _put(self, data: ConsumerFilterData) -> None:
@@ -274,7 +274,7 @@ class ConsumerFilterTable(StoredTable):
         ]
         found = [(each, _bloom_of(each)) for each in bodies]
         if not all(self.bloom.is_valid(bloom) for _, bloom in found):
-            log.warning("the Bloom filter has changed: %s is not taken over", self.file_name)
+            log.warning("the Bloom filter has changed: %s is not used", self.file_name)
             return
         for each, bloom in found:
             self._take_over(each, bloom)
@@ -285,7 +285,7 @@ class ConsumerFilterTable(StoredTable):
         try:
             compiled = self._compiler.compile(body.expression)
         except FilterExpressionError as exc:
-            log.warning("group %s: the expression for %s is forgotten: %s", body.consumer_group, body.topic, exc)
+            log.warning("group %s: the expression for %s is removed: %s", body.consumer_group, body.topic, exc)
             return
         version, born = body.client_version, body.born_time
         dead = body.dead_time or max(wall_ms() - DEAD_BEFORE_START_MS, born)

@@ -108,7 +108,7 @@ class QueueLocks:
         if not self._has_run_out(found, now):
             self._seldom.info((group, client_id), "group %s: %s is held by %r", group, queue, found.client_id)
             return False
-        log.info("group %s: the lock of %r on %s has run out", group, found.client_id, queue)
+        log.info("group %s: the lock of %r on %s has expired", group, found.client_id, queue)
         return True
 
     def _put(self, group: str, queue: MessageQueue, lock: _Lock) -> None:

@@ -88,7 +88,7 @@ class ConsumerOffsetTable(StoredTable):
         self.changed = True  # written with the next round: a commit a queue every 5 s is not worth a write each
         if offset < before:
             self.backward_commits += 1
-            log.warning("group %s went back on %s queue %d from %d to %d", group, topic, queue_id, before, offset)
+            log.warning("group %s moved back on %s queue %d, offset %d to %d", group, topic, queue_id, before, offset)
         self._commits += 1
         if self._commits % max(1, self._config.consumer_offset_update_version_step) == 0:
             self.data_version = self.data_version.next_version()
@@ -105,6 +105,10 @@ class ConsumerOffsetTable(StoredTable):
     def queues(self, group: str, topic: str) -> dict[int, int]:
         """The offsets of a group by queue."""
         return dict(self._offsets.get(_key(topic, group), {}))
+
+    def groups(self) -> list[str]:
+        """The groups that have committed."""
+        return list(self._topics)
 
     def topics_of(self, group: str) -> set[str]:
         """The topics that a group has committed on."""
@@ -168,7 +172,14 @@ class ConsumerOffsetTable(StoredTable):
             for queue_id, offset in queues.items():
                 last = end(topic, queue_id)
                 if offset > last:
-                    log.warning("group %s stood at %d of %s queue %d: back to %d", group, offset, topic, queue_id, last)
+                    log.warning(
+                        "group %s had the offset %d of %s queue %d, beyond its end: set back to %d",
+                        group,
+                        offset,
+                        topic,
+                        queue_id,
+                        last,
+                    )
                     queues[queue_id] = last
                     self.changed = True
 
@@ -190,6 +201,23 @@ class ConsumerOffsetTable(StoredTable):
         """Note that the group pulls from an offset that may be correct."""
         if self._ends:
             self._ends.heard(_key(topic, group), queue_id)
+
+    # --- copying ---------------------------------------------------------------------------------------
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Let a group stand where another does on a topic; nothing changes if that one has not committed on it.
+
+        Raises:
+            BrokerError: the table is full.
+        """
+        offsets = self.queues(source, topic)
+        if not offsets or source == target:
+            return
+        key = _key(topic, target)
+        self._make_room(target, topic, count_new(offsets, self._offsets.get(key, {})))
+        self._queues(target, topic).update(offsets)
+        self._resets.remove(key)
+        self.mark_changed()
 
     # --- resets ----------------------------------------------------------------------------------------
 

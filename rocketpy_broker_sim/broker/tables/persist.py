@@ -175,6 +175,7 @@ class Entries(NamedTuple):
     """Members of an object that are worked out one by one as they are written."""
 
     pairs: Iterable[tuple[str | int, Any]]
+    """(key, value) of each member, in the order in which they are written."""
 
 
 class Written(str):

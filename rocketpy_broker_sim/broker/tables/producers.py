@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy_broker_sim.broker.tables.clients import Channel, ClientChannel
     from rocketpy_broker_sim.config import BrokerConfig
-    from rocketpy_broker_sim.serving.memory import Tally
+    from rocketpy_broker_sim.serving.memory import ConnectionCharges
 
 __all__ = ["ProducerTable"]
 
@@ -31,16 +31,18 @@ class ProducerTable:
     Args:
         config: of the broker.
         clock: the loop's clock, in seconds.
-        tally: what is kept for connections counts there; nowhere when None.
+        charges: what is kept for connections counts there; nowhere when None.
     """
 
-    def __init__(self, config: BrokerConfig, *, clock: Callable[[], float], tally: Tally | None = None) -> None:
+    def __init__(
+        self, config: BrokerConfig, *, clock: Callable[[], float], charges: ConnectionCharges | None = None
+    ) -> None:
         self._config = config
         self._clock = clock
         self._groups: dict[str, dict[Channel, ClientChannel]] = {}
         self._by_id: dict[str, dict[tuple[str, Channel], ClientChannel]] = {}
         """The memberships by client id, in the order in which they began."""
-        self._memberships = Memberships(config, tally)
+        self._memberships = Memberships(config, charges)
         self._turn = 0
 
     # --- asking ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import (
     AUTO_CREATE_TOPIC,
     SCHEDULE_TOPIC,
+    SYSTEM_TOPICS,
     TIMER_TOPIC,
     TRANSACTION_HALF_TOPIC,
     TRANSACTION_OP_TOPIC,
@@ -111,8 +112,12 @@ class TopicTable(StoredTable):
         return topic is not None and topic.order
 
     def is_system(self, name: str) -> bool:
-        """Whether the topic is the system's own: those that every broker has, and those of this one."""
+        """Whether the topic is a system topic: one that every broker has, or one of this broker."""
         return is_system_topic(name, self._system)
+
+    def system_names(self) -> set[str]:
+        """The names of all system topics, whether there are such topics here or not."""
+        return set(self._system | SYSTEM_TOPICS)
 
     def subscribe(self, listener: Callable[[list[str]], None]) -> None:
         """Call a plain function, from now on, with the names of topics that were made, changed or deleted."""

@@ -14,15 +14,15 @@ from rocketpy.logs import get_logger, quote
 from rocketpy.message import PropertyName
 from rocketpy.seams import wall_ms
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.broker.again import Again, may_go, put_again, readable
-from rocketpy_broker_sim.broker.stored_records import stored_record
+from rocketpy_broker_sim.broker.delays.again import Redelivery, may_go, put_again, readable
+from rocketpy_broker_sim.broker.putting.stored_records import stored_record
 from rocketpy_broker_sim.broker.timer.times import delete_key
 from rocketpy_broker_sim.store.put_result import IncomingMessage, MessageRun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from rocketpy_broker_sim.broker.stored_records import StoredRecord
+    from rocketpy_broker_sim.broker.putting.stored_records import StoredRecord
     from rocketpy_broker_sim.store.message_store import MessageStore
 
 __all__ = ["NEVER_ENQUEUED", "Delivery", "Outcome"]
@@ -157,11 +157,11 @@ class Delivery:
         if message is None:
             return None
         became, status = put_again(self._store, message)
-        if became is Again.LATER:
-            return StoreError(f"the store does not take messages now ({status.name})")
-        if became is Again.NEVER:
+        if became is Redelivery.LATER:
+            return StoreError(f"the store accepts no messages now ({status.name})")
+        if became is Redelivery.NEVER:
             log.error("a timer message cannot be stored in %s and is skipped", message.topic)
-        outcome.was_put = became is Again.PUT
+        outcome.was_put = became is Redelivery.PUT
         return None
 
 

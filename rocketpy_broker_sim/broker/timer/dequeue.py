@@ -18,7 +18,7 @@ from rocketpy.wire.names import TIMER_TOPIC
 from rocketpy_broker_sim.broker.timer.clock import INSTANT_MS
 from rocketpy_broker_sim.broker.timer.records import TimerRecord, timer_records
 from rocketpy_broker_sim.broker.timer.times import delete_key, out_ms
-from rocketpy_broker_sim.broker.timer.waiting import LATE, Waiting
+from rocketpy_broker_sim.broker.timer.waiting import LATE, DueMessage
 from rocketpy_broker_sim.store.timer.store import TimerEntry
 from rocketpy_broker_sim.store.timer.units import DELETE, NOWHERE, PLAIN, ROLL, TimerUnit
 
@@ -194,7 +194,7 @@ class Dequeue:
             StoreError: the disk refused, or the store takes no messages now; what was not delivered keeps waiting.
         """
         opened = self._parts.opened
-        taken: list[tuple[Waiting, Outcome]] = []
+        taken: list[tuple[DueMessage, Outcome]] = []
         failure: StoreError | None = None
         try:
             failure = self._put_due(taken, most, in_order=in_order)
@@ -209,7 +209,7 @@ class Dequeue:
             raise failure
         return bool(taken)
 
-    def _put_due(self, taken: list[tuple[Waiting, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
+    def _put_due(self, taken: list[tuple[DueMessage, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
         """Put messages that are due. Returns the error that stopped this; None if there was none."""
         failure = self._take_due(taken, most, in_order=in_order)
         done, refusal = self._delivery.put_all([outcome for _, outcome in taken])
@@ -218,7 +218,7 @@ class Dequeue:
         del taken[done:]
         return refusal or failure
 
-    def _take_due(self, taken: list[tuple[Waiting, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
+    def _take_due(self, taken: list[tuple[DueMessage, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
         """Take messages that are due and prepare them. Returns the error that stopped this; None if there was none."""
         opened, now = self._parts.opened, self._parts.clock.elapsed() + INSTANT_MS
         failure: StoreError | None = None
@@ -236,7 +236,7 @@ class Dequeue:
                 break  # what rolls may recall what comes next: that waits until it is through
         return failure
 
-    def _prepare(self, waiting: Waiting) -> Outcome:
+    def _prepare(self, waiting: DueMessage) -> Outcome:
         return self._delivery.prepare(
             waiting.position,
             waiting.size,
@@ -245,7 +245,7 @@ class Dequeue:
             recalled=self._parts.opened.slots[waiting.tick].recalled,
         )
 
-    def _is_its_turn(self, waiting: Waiting, *, in_order: bool) -> bool:
+    def _is_its_turn(self, waiting: DueMessage, *, in_order: bool) -> bool:
         """Whether all recalls are known that can apply to messages that are due."""
         parts = self._parts
         before = self._next[0] if self._next else None
@@ -266,7 +266,7 @@ class Dequeue:
             slot.barrier = self._parts.store.reads.max_offset(TIMER_TOPIC, 0)
         return self._parts.timers.queue_offset >= slot.barrier
 
-    def _note(self, taken: list[tuple[Waiting, Outcome]]) -> None:
+    def _note(self, taken: list[tuple[DueMessage, Outcome]]) -> None:
         opened = self._parts.opened
         counts: dict[str, int] = {}
         for waiting, outcome in taken:
@@ -330,8 +330,8 @@ class Dequeue:
         return min(times)
 
 
-def _waiting(number: int, tick: int, unit: TimerUnit, due: float) -> Waiting:
-    return Waiting(due, number, tick, unit.kind, unit.written_ms, unit.position, unit.size, unit.topic_hash)
+def _waiting(number: int, tick: int, unit: TimerUnit, due: float) -> DueMessage:
+    return DueMessage(due, number, tick, unit.kind, unit.written_ms, unit.position, unit.size, unit.topic_hash)
 
 
 def _unit(kind: int, position: int, size: int, topic_hash: int) -> TimerUnit:

@@ -17,7 +17,7 @@ from rocketpy.wire.names import TIMER_TOPIC
 from rocketpy_broker_sim.broker.timer.delivery import NEVER_ENQUEUED, Delivery
 from rocketpy_broker_sim.broker.timer.records import TimerRecord, timer_records
 from rocketpy_broker_sim.broker.timer.times import out_ms
-from rocketpy_broker_sim.broker.timer.waiting import LATE, Waiting
+from rocketpy_broker_sim.broker.timer.waiting import LATE, DueMessage
 from rocketpy_broker_sim.store.put_result import GetMessageStatus
 from rocketpy_broker_sim.store.timer.store import TimerEntry
 from rocketpy_broker_sim.store.timer.units import DELETE, PLAIN, ROLL
@@ -47,7 +47,7 @@ class Enqueue:
         self._parts = parts
         self._delivery = delivery
         self._entries: list[TimerEntry] = []
-        self._opened: list[Waiting] = []
+        self._opened: list[DueMessage] = []
         self._recalls: list[tuple[int, TimerRecord, TimerEntry]] = []
         self._counted: list[tuple[str, int]] = []
         # For slots that have passed, until the backlog is taken: where their messages went, and the recalls for them.
@@ -163,11 +163,11 @@ class Enqueue:
             self._opened.append(self._waiting(entry, due, LATE if late else 0))
         return True
 
-    def _waiting(self, entry: TimerEntry, due: float, more: int) -> Waiting:
+    def _waiting(self, entry: TimerEntry, due: float, more: int) -> DueMessage:
         opened, timers = self._parts.opened, self._parts.timers
         written = self._parts.now_tick() * timers.precision
         tick, kind, position, size, topic_hash = entry
-        return Waiting(due, opened.number(), tick, kind | more, written, position, size, topic_hash)
+        return DueMessage(due, opened.number(), tick, kind | more, written, position, size, topic_hash)
 
     def _recall(self, record: TimerRecord, tick: int, now: int, *, rolls: bool) -> bool:
         """Collect a recall for every slot in which its message may be, depending on the clocks."""
@@ -228,7 +228,7 @@ class Enqueue:
 
     def _gathered(
         self,
-    ) -> tuple[list[TimerEntry], list[Waiting], list[tuple[int, TimerRecord, TimerEntry]], list[tuple[str, int]]]:
+    ) -> tuple[list[TimerEntry], list[DueMessage], list[tuple[int, TimerRecord, TimerEntry]], list[tuple[str, int]]]:
         """Add the collected entries to the open slots."""
         found = self._entries, self._opened, self._recalls, self._counted
         self._entries, self._opened, self._recalls, self._counted = [], [], [], []

@@ -46,6 +46,6 @@ def timer_records(data: bytes) -> Iterator[TimerRecord]:
     while at < len(data):
         found = decode_record(data, at)
         yield TimerRecord(
-            found.commit_log_offset, found.store_size, found.queue_offset, found.store_timestamp, found.properties
+            found.commit_log_offset, found.store_size, found.queue_offset, found.store_timestamp, found.wire_properties
         )
         at += found.store_size

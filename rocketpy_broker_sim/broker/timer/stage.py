@@ -12,12 +12,12 @@ from rocketpy.message import PropertyName
 from rocketpy.seams import random_source, wall_ms
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import TIMER_TOPIC
-from rocketpy_broker_sim.broker.delay import TIMER_PROPERTIES, delay_level
+from rocketpy_broker_sim.broker.delays.delay import TIMER_PROPERTIES, delay_level
 from rocketpy_broker_sim.broker.timer.times import asked_ms, slot_ms
 from rocketpy_broker_sim.store.queue.dispatch_request import is_consumable
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.put_pipeline import Put
+    from rocketpy_broker_sim.broker.putting.put_pipeline import Put
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.put_result import IncomingMessage
 

@@ -9,12 +9,12 @@ import heapq
 from itertools import count
 from typing import Final, NamedTuple
 
-__all__ = ["LATE", "OpenSlot", "OpenSlots", "Waiting"]
+__all__ = ["LATE", "DueMessage", "OpenSlot", "OpenSlots"]
 
 LATE: Final = 16
 
 
-class Waiting(NamedTuple):
+class DueMessage(NamedTuple):
     """A message of an open slot.
 
     Attributes:
@@ -58,7 +58,7 @@ class OpenSlot:
     def __init__(self) -> None:
         self.left = 0
         self.is_read = False
-        self.early: list[Waiting] = []
+        self.early: list[DueMessage] = []
         self.recalled: dict[str, str] = {}
         self.found: set[str] = set()
         self.recalls: list[tuple[int, int, int]] = []
@@ -77,7 +77,7 @@ class OpenSlots:
     def __init__(self) -> None:
         self.slots: dict[int, OpenSlot] = {}
         self.complete: set[int] = set()
-        self._heap: list[Waiting] = []
+        self._heap: list[DueMessage] = []
         self._numbers = count()
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class OpenSlots:
         slot = self.slots[tick] = OpenSlot()
         return slot
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: DueMessage) -> None:
         """Add a message of an open slot."""
         slot = self.slots[waiting.tick]
         slot.left += 1
@@ -117,15 +117,15 @@ class OpenSlots:
         """When the first message of all is due; None if there is none."""
         return self._heap[0].due if self._heap else None
 
-    def take_due(self, now: float) -> Waiting | None:
+    def take_due(self, now: float) -> DueMessage | None:
         """Take the first message if it is due."""
         return heapq.heappop(self._heap) if self._heap and self._heap[0].due <= now else None
 
-    def put_back(self, waiting: Waiting) -> None:
+    def put_back(self, waiting: DueMessage) -> None:
         """Put back a message that could not be delivered."""
         heapq.heappush(self._heap, waiting)
 
-    def done(self, waiting: Waiting) -> None:
+    def done(self, waiting: DueMessage) -> None:
         """Count a message that was taken as done."""
         slot = self.slots[waiting.tick]
         slot.left -= 1
@@ -138,6 +138,6 @@ class OpenSlots:
         self.complete.discard(tick)
         return self.slots.pop(tick)
 
-    def left_of(self, tick: int) -> list[Waiting]:
+    def left_of(self, tick: int) -> list[DueMessage]:
         """The messages of a slot that are still to be delivered, in order."""
         return sorted(waiting for waiting in self._heap if waiting.tick == tick)

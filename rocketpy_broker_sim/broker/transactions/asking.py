@@ -18,7 +18,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.transaction import CheckTransactionStateRequestHeader
 from rocketpy.wire.names import TRANSACTION_HALF_TOPIC
 from rocketpy.wire.record import encode_record
-from rocketpy_broker_sim.broker.delay import target
+from rocketpy_broker_sim.broker.delays.delay import target
 from rocketpy_broker_sim.broker.transactions.half import transaction_key
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from rocketpy_broker_sim.serving.slices import in_slices
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.stored_records import StoredRecord
+    from rocketpy_broker_sim.broker.putting.stored_records import StoredRecord
     from rocketpy_broker_sim.broker.tables.topics import TopicTable
     from rocketpy_broker_sim.broker.transactions.ledger import Ledger
     from rocketpy_broker_sim.broker.transactions.window import Key
@@ -275,7 +275,7 @@ class CheckService:
             return True
         self._seldom.warning(
             "refused",
-            "half messages cannot be checked, because the store takes no messages now: %s",
+            "half messages cannot be checked, because the store accepts no messages now: %s",
             result.status.name,
         )
         return False

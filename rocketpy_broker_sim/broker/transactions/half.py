@@ -21,12 +21,12 @@ from rocketpy.wire.names import (
 )
 from rocketpy.wire.properties import encode_properties
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, with_transaction_type
-from rocketpy_broker_sim.broker.delay import delay_level, target
+from rocketpy_broker_sim.broker.delays.delay import delay_level, target
 
 if TYPE_CHECKING:
     from rocketpy.message import RecordHead
-    from rocketpy_broker_sim.broker.put_pipeline import Put
-    from rocketpy_broker_sim.broker.stored_records import StoredRecord
+    from rocketpy_broker_sim.broker.putting.put_pipeline import Put
+    from rocketpy_broker_sim.broker.putting.stored_records import StoredRecord
     from rocketpy_broker_sim.broker.transactions.window import Key
     from rocketpy_broker_sim.store.clock import StoredClock
     from rocketpy_broker_sim.store.put_result import IncomingMessage

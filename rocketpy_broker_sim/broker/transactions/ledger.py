@@ -6,9 +6,8 @@ change is undone. Plays the part of deletePrepareMessage in TransactionalMessage
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rocketpy.seams import wall_ms
 from rocketpy_broker_sim.broker.transactions.ops import OpProgress, PendingOps, op_message
@@ -16,6 +15,7 @@ from rocketpy_broker_sim.broker.transactions.window import HalfWindow, Key, Mark
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
 
 if TYPE_CHECKING:
+    from rocketpy_broker_sim.broker.changes import Changes
     from rocketpy_broker_sim.broker.tables.transaction_metrics import TransactionMetrics
     from rocketpy_broker_sim.config import BrokerConfig
     from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult
@@ -26,13 +26,6 @@ Place = Callable[["IncomingMessage"], "PutMessageResult"]
 """Puts a message into the log; the turn, or the calling service, writes it."""
 
 
-class _Change(NamedTuple):
-    """What to do once the turn was written, or was refused."""
-
-    written: Callable[[], object]
-    refused: Callable[[], object]
-
-
 class Ledger:
     """The transactions of one broker.
 
@@ -41,6 +34,7 @@ class Ledger:
         place: puts the messages of the op topic.
         host: returns the address of this broker, in the form that records have.
         metrics: counts open transactions by topic.
+        changes: what depends on the turn being written is added there.
 
     Attributes:
         window: Which half messages have ended.
@@ -54,7 +48,12 @@ class Ledger:
     """
 
     def __init__(
-        self, config: BrokerConfig, place: Place, host: Callable[[], bytes], metrics: TransactionMetrics
+        self,
+        config: BrokerConfig,
+        place: Place,
+        host: Callable[[], bytes],
+        metrics: TransactionMetrics,
+        changes: Changes,
     ) -> None:
         self.window = HalfWindow()
         self.progress = OpProgress()
@@ -64,25 +63,17 @@ class Ledger:
         self._config = config
         self._place = place
         self._host = host
-        self._unsure: deque[_Change] = deque()
+        self._changes = changes
         self._listeners: list[Callable[[], object]] = []
 
     def subscribe(self, listener: Callable[[], object]) -> None:
         """Call a plain function when there is an end to write."""
         self._listeners.append(listener)
 
-    # --- the outcome of a turn -----------------------------------------------------------------------------
-
     @property
     def is_unsure(self) -> bool:
         """Whether there are changes that have not been written."""
-        return bool(self._unsure)
-
-    def settle(self, failure: Exception | None) -> None:
-        """Confirm or undo the changes, because a turn was written or refused."""
-        while self._unsure:
-            change = self._unsure.popleft() if failure is None else self._unsure.pop()
-            (change.written if failure is None else change.refused)()
+        return bool(self._changes)
 
     # --- ends ----------------------------------------------------------------------------------------------
 
@@ -118,7 +109,7 @@ class Ledger:
                 window.note_copy(key, copy)
 
         if mark is Mark.COMMITTED or recorded:
-            self._unsure.append(_Change(written, refused))
+            self._changes.add(written, refused)
         else:
             written()  # nothing was put in this turn
         return result
@@ -150,7 +141,7 @@ class Ledger:
                 if copy is not None:
                     window.note_copy(key, copy)
 
-        self._unsure.append(_Change(written, refused))
+        self._changes.add(written, refused)
 
     def _count(self, mark: Mark, topic: str) -> None:
         self.metrics.add(topic, -1)
@@ -167,14 +158,14 @@ class Ledger:
         if self._write(taken).status is not PutMessageStatus.PUT_OK:
             self.pending.give_back(taken)
             return False
-        self._unsure.append(_Change(_nothing, lambda: self.pending.give_back(taken)))
+        self._changes.add(_nothing, lambda: self.pending.give_back(taken))
         return True
 
     def _write(self, offsets: Sequence[int]) -> PutMessageResult:
         result = self._place(op_message(offsets, wall_ms(), self._host()))
         if result.status is PutMessageStatus.PUT_OK:
             note, at, base = self.progress.note, result.queue_offset, self.window.base
-            self._unsure.append(_Change(lambda: note(at, offsets, base), _nothing))
+            self._changes.add(lambda: note(at, offsets, base), _nothing)
         return result
 
     # --- checks --------------------------------------------------------------------------------------------
@@ -189,7 +180,7 @@ class Ledger:
             window.mark(offset, Mark.OPEN)
             window.note_copy(key, before)
 
-        self._unsure.append(_Change(_nothing, refused))
+        self._changes.add(_nothing, refused)
 
     def discard(self, offset: int, key: Key, topic: str) -> None:
         """Discard a half message, once this is written."""
@@ -206,7 +197,7 @@ class Ledger:
             if before is not None:
                 window.note_copy(key, before)
 
-        self._unsure.append(_Change(written, refused))
+        self._changes.add(written, refused)
 
     def resume(self, key: Key, copy: int, topic: str) -> None:
         """Open a discarded transaction again, once this is written."""
@@ -215,7 +206,7 @@ class Ledger:
         def written() -> None:
             self.metrics.add(topic, 1)
 
-        self._unsure.append(_Change(written, lambda: self.window.note_copy(key, before)))
+        self._changes.add(written, lambda: self.window.note_copy(key, before))
 
 
 def _nothing() -> None:

@@ -23,7 +23,7 @@ __all__ = ["OpService"]
 log = get_logger(__name__)
 
 AGAIN_AFTER = 1.0
-"""Seconds until the next try if the store takes no messages."""
+"""Seconds until the next attempt if the store takes no messages."""
 
 
 class OpService:

@@ -12,12 +12,12 @@ from rocketpy.errors import MessageDecodeError
 from rocketpy.logs import get_logger
 from rocketpy.message import PropertyName
 from rocketpy.wire.names import TRANSACTION_HALF_TOPIC, TRANSACTION_OP_TOPIC
-from rocketpy_broker_sim.broker.stored_records import stored_records
+from rocketpy_broker_sim.broker.putting.stored_records import stored_records
 from rocketpy_broker_sim.broker.transactions.half import HALF_QUEUE
 from rocketpy_broker_sim.broker.transactions.ops import offsets_of
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.broker.stored_records import StoredRecord
+    from rocketpy_broker_sim.broker.putting.stored_records import StoredRecord
     from rocketpy_broker_sim.store.message_reads import MessageReads
 
 __all__ = ["half_messages", "op_messages"]

@@ -9,7 +9,6 @@ only when the broker starts. Plays the part of removeMap in TransactionalMessage
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
 
 __all__ = ["HalfWindow", "Key", "Mark"]
 
@@ -81,13 +80,6 @@ class HalfWindow:
         index = max(0, offset - self.base)
         found = self._marks.find(0, index) if index < len(self._marks) else index
         return self.base + (len(self._marks) if found < 0 else found)
-
-    def open_offsets(self, end: int) -> Iterator[int]:
-        """The open offsets before `end`."""
-        offset = self.next_open(self.base)
-        while offset < end:
-            yield offset
-            offset = self.next_open(offset + 1)
 
     def advance(self, base: int) -> None:
         """Move the beginning of the window forward: everything before it is done."""

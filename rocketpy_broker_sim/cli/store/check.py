@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from rocketpy.cli.output import Column, Output
+from rocketpy.cli.text import cut, escaped
 from rocketpy_broker_sim.cli.store.opening import opened_store
-from rocketpy_broker_sim.cli.store.output import Column, Output
 from rocketpy_broker_sim.cli.store.progress import progress_bar
-from rocketpy_broker_sim.cli.store.text import cut, escaped
 from rocketpy_broker_sim.store.inspect.check import Check, CheckCounts
 
 if TYPE_CHECKING:

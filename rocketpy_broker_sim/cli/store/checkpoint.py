@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rocketpy.cli.output import Column, Output
+from rocketpy.cli.text import cell, time_text
 from rocketpy_broker_sim.cli.store.opening import opened_store
-from rocketpy_broker_sim.cli.store.output import Column, Output
-from rocketpy_broker_sim.cli.store.text import cell, time_text
 from rocketpy_broker_sim.store.inspect.checkpoint_view import checkpoint_row
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from rocketpy.cli.output import Column, Output
+from rocketpy.cli.text import body_text, cell, cut, escaped
 from rocketpy_broker_sim.cli.store.arguments import add_body_option, add_range_options, shown_bodies
 from rocketpy_broker_sim.cli.store.opening import opened_store
-from rocketpy_broker_sim.cli.store.output import Column, Output
-from rocketpy_broker_sim.cli.store.text import body_text, cell, cut, escaped
 from rocketpy_broker_sim.store.inspect.message_rows import entry_row
 from rocketpy_broker_sim.store.inspect.units import QueueUnits
 from rocketpy_broker_sim.store.inspect.walk import LogWalk

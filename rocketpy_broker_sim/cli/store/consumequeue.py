@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rocketpy.cli.output import Column, Output
 from rocketpy_broker_sim.cli.store.arguments import add_queue_options, add_range_options
 from rocketpy_broker_sim.cli.store.opening import opened_store
-from rocketpy_broker_sim.cli.store.output import Column, Output
 from rocketpy_broker_sim.store.inspect.queue_view import QueueView
 
 if TYPE_CHECKING:

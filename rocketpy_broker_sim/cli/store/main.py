@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         each.add_argument(
             "-c", "--configFile", metavar="FILE", help="settings of its broker; file sizes are detected without them"
         )
-        each.add_argument("--json", action="store_true", help="one JSON object a line")
+        each.add_argument("--json", action="store_true", help="one JSON object per line")
         command.add_options(each)
         each.set_defaults(run=command.run)
     return parser

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rocketpy.cli.output import Column, Output
+from rocketpy.cli.text import body_text, cut, time_text
 from rocketpy_broker_sim.cli.store.arguments import add_body_option, add_queue_options, add_range_options, shown_bodies
 from rocketpy_broker_sim.cli.store.opening import opened_store
-from rocketpy_broker_sim.cli.store.output import Column, Output
-from rocketpy_broker_sim.cli.store.text import body_text, cut, time_text
 from rocketpy_broker_sim.store.inspect.queue_view import QueueView
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from rocketpy.cli.output import Column, Output
+from rocketpy.cli.text import body_text, time_text
 from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.cli.store.arguments import add_body_option, number, shown_bodies
 from rocketpy_broker_sim.cli.store.opening import opened_store
-from rocketpy_broker_sim.cli.store.output import Column, Output
-from rocketpy_broker_sim.cli.store.text import body_text, time_text
 from rocketpy_broker_sim.store.inspect.find import Finder
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from rocketpy.cli.output import Column, Output
+from rocketpy.cli.text import cut, escaped
 from rocketpy.errors import ConfigError, StoreError
 from rocketpy_broker_sim.cli.store.opening import mounts_of, opened_store, settings_of
-from rocketpy_broker_sim.cli.store.output import Column, Output
 from rocketpy_broker_sim.cli.store.progress import progress_bar
-from rocketpy_broker_sim.cli.store.text import cut, escaped
 from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.inspect.check import Check
 from rocketpy_broker_sim.store.inspect.index_shape import store_shape
@@ -73,8 +73,8 @@ def _sized(layout: StoreLayout) -> MessageStoreConfig:
     sizes = {row.file_size for row in layout.queues.values() if row.files}
     if not sizes and not layout.has_settings:
         raise ConfigError(
-            "there are no queue files left that would tell their size: name the settings that the store was made with "
-            "(-c broker.conf)"
+            "there are no queue files left from which their size could be read: give the settings that the store was "
+            "created with (-c broker.conf)"
         )
     config = attrs.evolve(layout.config, mapped_file_size_commit_log=layout.log.file_size)
     shape = store_shape(layout)

@@ -65,7 +65,7 @@ class IndexCatchUp:
         index.is_behind = True
         where = f"the index goes on at position {index.position} of the log, which ends at {end}"
         if end - index.position > AT_ONCE:
-            log.warning("%s: it catches up beside other work, until then queries find only a part", where)
+            log.warning("%s: it catches up in the background; until then, queries find only some messages", where)
             return
         log.info("%s", where)
         while self.step(CHUNK):
@@ -162,5 +162,5 @@ class IndexCatchUp:
             return min(self._log.start, end)
         follower = find_record(self._log.row, position, self._config)
         found = end if follower is None else min(follower.position, end)
-        log.warning("the log is damaged at position %d: the index leaves out what stands before %d", position, found)
+        log.warning("the log is damaged at position %d: the index omits messages before %d", position, found)
         return found

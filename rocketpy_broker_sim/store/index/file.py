@@ -37,7 +37,9 @@ class IndexShape(NamedTuple):
     """How many slots and entries every file of an index has; entry 0 counts, though it is never used."""
 
     slots: int
+    """Hash slots of a file."""
     entries: int
+    """Entries that a file has room for."""
 
     @classmethod
     def of(cls, config: MessageStoreConfig) -> IndexShape:
@@ -134,7 +136,7 @@ class IndexFile:
         finally:
             file.close()
         if header.next_entry > self.shape.entries or not 0 <= header.begin_position <= header.end_position:
-            raise self._corrupt(f"has a header that cannot be: {header}")
+            raise self._corrupt(f"has an invalid header: {header}")
         self.header = header
 
     def _corrupt(self, what: str) -> StoreCorruptError:

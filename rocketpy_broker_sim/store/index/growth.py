@@ -31,7 +31,9 @@ class _Sealed(NamedTuple):
     """What the next flush brings to the file; nothing is added to it any more."""
 
     header: IndexHeader
+    """The header that is written with them."""
     heads: Mapping[int, int]
+    """Slot to the number of its newest entry."""
 
 
 class GrowingIndexFile(IndexFile):
@@ -215,7 +217,7 @@ class GrowingIndexFile(IndexFile):
         while number >= count:
             before = self.entry(number).previous if number < self.shape.entries else number
             if not 0 <= before < number:
-                raise self._corrupt(f"has a slot that names entry {number}, which is not there")
+                raise self._corrupt(f"has a slot that refers to entry {number}, which does not exist")
             number = before
         return number
 

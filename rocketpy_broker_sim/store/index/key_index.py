@@ -274,8 +274,8 @@ class KeyIndex:
         """Leave the index as it is, because of an error of the disk."""
         if not self._flags.has(RunningFlag.INDEX_ERROR):
             log.error(
-                "the index in %s cannot be kept up and is left as it is until the disk takes it again; messages are "
-                "taken all the same: %s",
+                "the index in %s cannot be written, and is not updated until that works again; messages are still "
+                "accepted: %s",
                 self._storage.describe(FOLDER),
                 cause,
             )
@@ -316,7 +316,7 @@ class KeyIndex:
     def _note_success(self) -> None:
         """The disk took something."""
         if self._flags.bits and self._flags.clear(RunningFlag.INDEX_ERROR):
-            log.warning("the index in %s is kept up again", self._storage.describe(FOLDER))
+            log.warning("the index in %s is updated again", self._storage.describe(FOLDER))
 
     def _growing(self) -> GrowingIndexFile:
         """The file that takes the next key, made when there is none or the last one is full."""

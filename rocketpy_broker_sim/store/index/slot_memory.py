@@ -32,14 +32,14 @@ class SlotMemory:
         read: Gives the bytes of so many slots from a number on, as the file has them.
     """
 
-    __slots__ = ("_count", "_known", "_memory", "_read", "_slots")
+    __slots__ = ("_count", "_loaded_pages", "_memory", "_read", "_slots")
 
     def __init__(self, count: int, read: Callable[[int, int], bytes]) -> None:
         self._count = count
         self._read = read
         self._memory: mmap.mmap | None = None
         self._slots = memoryview(b"").cast("i")
-        self._known: set[int] = set()
+        self._loaded_pages: set[int] = set()
 
     def get(self, places: Sequence[int]) -> list[int]:
         """The values of some slots.
@@ -47,7 +47,7 @@ class SlotMemory:
         Raises:
             OSError: The disk refused, or there is no memory.
         """
-        for page in {place // PAGE for place in places} - self._known:
+        for page in {place // PAGE for place in places} - self._loaded_pages:
             self._take(page)
         slots = self._slots
         return [slots[place] for place in places]
@@ -60,7 +60,7 @@ class SlotMemory:
             self._memory = mmap.mmap(-1, self._count * numbers.itemsize)
             self._slots = memoryview(self._memory).cast("i")
         self._slots[begin : begin + count] = numbers
-        self._known.add(page)
+        self._loaded_pages.add(page)
 
     def update(self, values: Mapping[int, int]) -> None:
         """Change slots that `get` has given."""
@@ -70,7 +70,7 @@ class SlotMemory:
 
     def close(self) -> None:
         """Give the memory back; what is asked for then is read again."""
-        self._known.clear()
+        self._loaded_pages.clear()
         self._slots.release()
         self._slots = memoryview(b"").cast("i")
         if self._memory is not None:

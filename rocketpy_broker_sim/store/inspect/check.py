@@ -16,7 +16,7 @@ from rocketpy_broker_sim.store.inspect.index_check import IndexCheck
 from rocketpy_broker_sim.store.inspect.queue_check import QueueCheck
 from rocketpy_broker_sim.store.inspect.recovery_bounds import RecoveryBounds
 from rocketpy_broker_sim.store.inspect.units import QueueUnits
-from rocketpy_broker_sim.store.inspect.walk import Entry, LogWalk
+from rocketpy_broker_sim.store.inspect.walk import LogEntry, LogWalk
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.layout import StoreLayout
@@ -62,7 +62,7 @@ class Check:
         self.counts = CheckCounts(queues=len(layout.queues), index_files=len(layout.index))
         self.log_end = layout.log.start
         self._regions: list[tuple[int, int]] = []
-        self._open: Entry | None = None
+        self._open: LogEntry | None = None
         """Damage, or the end of a file, of which it is not known yet whether a record follows."""
 
     def findings(self) -> Iterator[Finding]:
@@ -105,7 +105,7 @@ class Check:
                 self._open = entry
         yield from self._end(bounds)
 
-    def _closed(self, entry: Entry, follower: LogRecord, bounds: RecoveryBounds) -> Finding:
+    def _closed(self, entry: LogEntry, follower: LogRecord, bounds: RecoveryBounds) -> Finding:
         """Judge damage behind which a valid record stands."""
         self._open = None
         size = follower.position - entry.position
@@ -139,7 +139,7 @@ class Check:
             yield _log_finding(end, RECOVERED, f"{end.reason}: a torn end, cut off at the next start", end.size)
 
 
-def _log_finding(entry: Entry, kind: str, text: str, size: int) -> Finding:
+def _log_finding(entry: LogEntry, kind: str, text: str, size: int) -> Finding:
     return Finding(
         kind=kind,
         part="log",

@@ -27,9 +27,13 @@ class IndexView(NamedTuple):
     """One file of the index, for looking at."""
 
     layout: StoreLayout
+    """The store that it is in."""
     name: str
+    """Its name within the folder of the index."""
     shape: IndexShape
+    """How many slots and entries it has."""
     header: IndexHeader
+    """What its header says."""
 
     @property
     def path(self) -> str:

@@ -16,7 +16,7 @@ from rocketpy.wire.message_id import offset_message_id
 from rocketpy.wire.record import MAGIC_V1
 
 if TYPE_CHECKING:
-    from rocketpy_broker_sim.store.inspect.walk import Entry
+    from rocketpy_broker_sim.store.inspect.walk import LogEntry
 
 __all__ = ["MAX_BODY", "Row", "entry_row", "message_row"]
 
@@ -25,7 +25,7 @@ MAX_BODY = 512
 Row = dict[str, Any]
 
 
-def entry_row(entry: Entry, *, pulled: bool = False, max_body: int | None = MAX_BODY) -> Row:
+def entry_row(entry: LogEntry, *, pulled: bool = False, max_body: int | None = MAX_BODY) -> Row:
     """The row of anything in the log."""
     if entry.kind == "message":
         name = entry.file.path.rpartition("/")[2]
@@ -49,7 +49,7 @@ def message_row(record: bytes, file: str, at: int, *, pulled: bool, max_body: in
     """
     head = read_head(record)
     message = decode_record(record, check_crc=False)
-    properties = message.properties
+    properties = message.wire_properties
     return {
         "kind": "message",
         "file": file,

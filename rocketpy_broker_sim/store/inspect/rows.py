@@ -29,6 +29,7 @@ class StoreFile(NamedTuple):
     """One file of a row."""
 
     path: str
+    """From the root of the store."""
     start: int
     """Position of its first byte in the row; also its name."""
     size: int
@@ -61,7 +62,7 @@ def translated(storage: Storage, path: str) -> Iterator[None]:
             ) from exc
         if exc.errno == errno.ENOENT:
             raise StoreError(
-                f"{where} went away while it was read: a running broker has cleaned up, look again"
+                f"{where} was deleted while it was read: a running broker has cleaned up; try again"
             ) from exc
         if exc.errno in (errno.EACCES, errno.EPERM):
             raise StoreError(

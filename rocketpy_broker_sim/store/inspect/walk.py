@@ -18,7 +18,7 @@ from rocketpy_broker_sim.store.log.scan import LogRecord, RecordCheck
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.inspect.rows import FileRow, StoreFile
 
-__all__ = ["Entry", "LogWalk"]
+__all__ = ["LogEntry", "LogWalk"]
 
 WINDOW = 4 * 1024 * 1024
 _ZEROS = bytes(WINDOW + 8)
@@ -27,7 +27,7 @@ _MAGICS = tuple(struct.pack(">i", magic) for magic in (MAGIC_V1, MAGIC_V2))
 _STRICT = MessageStoreConfig(enabled_append_prop_crc=True)
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """Something in the log."""
 
     kind: str
@@ -80,13 +80,13 @@ class LogWalk:
         self._check = RecordCheck(config)
         self._progress = progress
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LogEntry]:
         """Yield the entries in physical order; files that are missing in between are passed over."""
         for file in self._row.files:
             if file.end > self._begin:
                 yield from self.of_file(file, max(0, self._begin - file.start))
 
-    def of_file(self, file: StoreFile, at: int = 0) -> Iterator[Entry]:
+    def of_file(self, file: StoreFile, at: int = 0) -> Iterator[LogEntry]:
         """The entries of one file, from a byte of it on where a record begins."""
         window, base = b"", 0
         while file.size - at >= _SIZE_AND_MAGIC.size:
@@ -96,7 +96,7 @@ class LogWalk:
                     return  # the file was cut meanwhile
             size, magic = _SIZE_AND_MAGIC.unpack_from(window, at - base)
             if magic == BLANK_MAGIC and size == file.size - at:
-                yield Entry("blank", file.start + at, size, file)
+                yield LogEntry("blank", file.start + at, size, file)
                 return
             record = None
             if MIN_RECORD_SIZE <= size <= file.size - at:
@@ -110,7 +110,7 @@ class LogWalk:
                     return
                 at += odd.size
                 continue
-            yield Entry("message", record.position, size, file, record=record, window=window, window_at=at - base)
+            yield LogEntry("message", record.position, size, file, record=record, window=window, window_at=at - base)
             at += size
 
     def _load(self, file: StoreFile, at: int, size: int) -> tuple[bytes, int]:
@@ -118,15 +118,15 @@ class LogWalk:
             self._progress(file.start + at)
         return self._row.scan(file, at, size), at
 
-    def _odd(self, file: StoreFile, at: int, *, is_zero: bool) -> Entry:
+    def _odd(self, file: StoreFile, at: int, *, is_zero: bool) -> LogEntry:
         """What is no record: the end of the log, or damage up to the next valid record."""
         following, used = self._search(file, at)
         if following is not None:
             reason = "zeros where a record should be" if is_zero else self._reason(file, at)
-            return Entry("damage", file.start + at, following - at, file, reason=reason, followed=True)
+            return LogEntry("damage", file.start + at, following - at, file, reason=reason, followed=True)
         if is_zero:
-            return Entry("end", file.start + at, file.size - at, file)
-        return Entry("damage", file.start + at, max(used - at, 1), file, reason=self._reason(file, at))
+            return LogEntry("end", file.start + at, file.size - at, file)
+        return LogEntry("damage", file.start + at, max(used - at, 1), file, reason=self._reason(file, at))
 
     def _reason(self, file: StoreFile, at: int) -> str:
         size, _ = _SIZE_AND_MAGIC.unpack(self._row.scan(file, at, _SIZE_AND_MAGIC.size))

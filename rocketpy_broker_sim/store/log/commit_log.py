@@ -183,7 +183,7 @@ class CommitLog:
         """Make zero what was written of a chunk, and let that reach the disk: its senders are about to be told.
 
         Args:
-            again: Flush also what is zero already, as a try before this one may have got so far.
+            again: Flush also what is zero already, as an attempt before this one may have got so far.
         """
         position = self.written[0]
         for file in self.row.files:

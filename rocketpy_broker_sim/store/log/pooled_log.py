@@ -39,8 +39,8 @@ def commit_log_of(storage: Storage, config: MessageStoreConfig) -> CommitLog:
         return PooledLog(storage, config)
     if config.transient_store_pool_enable:
         _logger.warning(
-            "transientStorePoolEnable changes nothing with flushDiskType=%s and brokerRole=%s: messages go to the "
-            "files at once; it is for a master with ASYNC_FLUSH",
+            "transientStorePoolEnable has no effect with flushDiskType=%s and brokerRole=%s: messages are written to "
+            "the files at once; it is for a master with ASYNC_FLUSH",
             config.flush_disk_type,
             config.broker_role,
         )

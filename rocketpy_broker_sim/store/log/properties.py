@@ -9,7 +9,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE
-from rocketpy.wire.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, SYS_FLAG_AT, head_layout
+from rocketpy.wire.record import MAGIC_AT, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, SYS_FLAG_AT, head_layout
 from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ _INT32 = struct.Struct(">i")
 _LENGTH_16 = struct.Struct(">H")
 _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 _HEAD_SIZE = head_layout(0).size
-_MAGIC_AT = 4
 
 
 def read_properties(log: CommitLog, position: int, size: int) -> bytes | None:
@@ -49,7 +48,7 @@ def read_properties(log: CommitLog, position: int, size: int) -> bytes | None:
 
 def _behind_body(data: bytes, at: int, head: bytes) -> bytes | None:
     """The properties, which end the record, behind the topic."""
-    (magic,) = _INT32.unpack_from(head, _MAGIC_AT)
+    (magic,) = _INT32.unpack_from(head, MAGIC_AT)
     topic_at = at + (1 if magic == MAGIC_V1 else 2)
     if topic_at > len(data) or magic not in (MAGIC_V1, MAGIC_V2):
         return None

@@ -45,8 +45,11 @@ class ExtEntry(NamedTuple):
     """The entry of one message."""
 
     tags_code: int
+    """What the unit of the queue would have in its place: the hash of the tag, or a time."""
     store_timestamp: int
+    """When the message was stored, ms since 1970."""
     bit_map: bytes = b""
+    """Bits of the filters that it matches; empty for none."""
 
     def encode(self) -> bytes:
         """The entry as it is stored."""

@@ -127,6 +127,10 @@ class QueueTable:
         """The queues of a topic."""
         return list(self._by_topic.get(topic, ()))
 
+    def has_topic(self, topic: str) -> bool:
+        """Whether a topic has a queue."""
+        return topic in self._by_topic
+
     def topics(self) -> set[str]:
         """Topics that have a queue."""
         return set(self._by_topic)

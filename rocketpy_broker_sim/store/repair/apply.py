@@ -68,7 +68,7 @@ class Repair:
         except OSError as exc:
             if exc.errno == errno.EAGAIN:
                 raise StoreError(
-                    f"{where} is in use by a broker: stop it first; looking and checking do without that"
+                    f"{where} is in use by a broker: stop it first; looking and checking work while it runs"
                 ) from exc
             raise store_error(exc, "locking the store", where) from exc
         try:

@@ -32,15 +32,20 @@ class LostMessage(NamedTuple):
     """A message that is gone."""
 
     topic: str
+    """Its topic."""
     queue_id: int
+    """Number of its queue."""
     queue_offset: int
+    """Its offset in the queue, in messages."""
     region: int
     """Number of the damaged region in which it stood."""
 
 
 class _Gap(NamedTuple):
     first: int
+    """Queue offset of the first message that is missing."""
     size: int
+    """How many are missing, one after the other."""
     after: int
     """Position of the record before it."""
     before: int

@@ -140,7 +140,7 @@ class TimerRecovery:
         lost = {tick: slot for tick, slot in self._wheel.slots.items() if slot.last >= end}
         if not lost:
             return
-        log.warning("the timer log ends at %d, before %d slots of the wheel: they are made again", end, len(lost))
+        log.warning("the timer log ends at %d, before %d slots of the wheel: they are rebuilt", end, len(lost))
         for tick in lost:
             self._wheel.drop(tick)
         begin = max(self._log.start, min(slot.first for slot in lost.values()))

@@ -111,7 +111,7 @@ class TimerWheel:
             if size not in (0, self._size):
                 raise StoreCorruptError(
                     f"{self._storage.describe(PATH)} has {size} bytes where a timer wheel has {self._size}: put it back"
-                    " from a copy, or move it away, and it is made again from the timer log",
+                    " from a copy, or move it away, and it is rebuilt from the timer log",
                     path=PATH,
                     offset=min(size, self._size),
                 )

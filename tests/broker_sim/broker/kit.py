@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.sysflag import PullSysFlag
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.broker.readers import Hear
 from rocketpy_broker_sim.config import BrokerConfig, broker_config
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 
@@ -97,7 +98,9 @@ def pull_fields(topic: str, queue: int, offset: int, **fields: Any) -> dict[str,
     return PullMessageRequestHeader(**values).to_ext()
 
 
-def heartbeat(group: str = "g", *topics: str, client_id: str = "c1", tags: str = "*", **more: Any) -> HeartbeatData:
+def heartbeat(
+    group: str = "g", *topics: str, client_id: str = "c1", tags: str = "*", producer: str = "p", **more: Any
+) -> HeartbeatData:
     consumer = ConsumerData(
         group_name=group,
         consume_type=ConsumeType.CONSUME_PASSIVELY,
@@ -107,7 +110,7 @@ def heartbeat(group: str = "g", *topics: str, client_id: str = "c1", tags: str =
     )
     return HeartbeatData(
         client_id=client_id,
-        producer_data_set=[ProducerData(group_name="p")],
+        producer_data_set=[ProducerData(group_name=producer)],
         consumer_data_set=[consumer],
         **more,
     )
@@ -132,10 +135,13 @@ async def client_of(network: Network, address: str) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def broker_and_client(
-    network: MemoryNetwork | None = None, storage: MemoryStorage | None = None, **changes: Any
+    network: MemoryNetwork | None = None,
+    storage: MemoryStorage | None = None,
+    hear: Sequence[Hear] = (),
+    **changes: Any,
 ) -> AsyncIterator[tuple[Broker, Client]]:
-    network = network or MemoryNetwork()
-    async with open_broker(settings(**changes), network=network, storage=storage or MemoryStorage()) as broker:
+    network, storage = network or MemoryNetwork(), storage or MemoryStorage()
+    async with open_broker(settings(**changes), network=network, storage=storage, hear=hear) as broker:
         async with client_of(network, broker.address) as client:
             yield broker, client
         await wait_all_tasks_blocked()

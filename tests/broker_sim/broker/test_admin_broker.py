@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.seams import wall_clock
 from rocketpy.wire.bodies.route import KVTable
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.admin import GetBrokerConfigResponseHeader
+from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.config import BROKER_UPDATES, parse_properties
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client
+from tests.broker_sim.broker.kit import settings as kit_settings
 from tests.virtual_time import loop_time
 
 
@@ -46,6 +52,8 @@ async def test_A9_settings_are_asked_for_and_changed(autojump_clock: MockClock) 
         assert settings["flushDiskType"] == "ASYNC_FLUSH"
         assert list(settings) == sorted(settings)
         assert set(BROKER_UPDATES) <= set(settings)
+        assert (settings["filterServerNums"], settings["useTLS"]) == ("0", "false")  # tools look for them
+        assert int(settings["clientCallbackExecutorThreads"]) == os.cpu_count()  # exportMetrics shows it as cpuNum
         answer = await update(client, "autoCreateTopicEnable=false\nwaitTimeMillsInSendQueue=777\n")
         assert answer.code == 0
         settings = await read(client)
@@ -159,6 +167,21 @@ async def test_A8_the_state_is_a_table_of_text(autojump_clock: MockClock) -> Non
         assert table["runtime"].startswith("[ 0 days, 0 hours, 0 minutes, ")
 
 
+async def test_A8_the_state_says_how_full_the_disk_of_the_log_is_under_its_path_too(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    log = tmp_path / "elsewhere"
+    for storage, path in (
+        (RealStorage(tmp_path / "store"), tmp_path / "store" / "commitlog"),
+        (RealStorage(tmp_path / "root", mounts={"commitlog": str(log)}), log),
+    ):
+        async with open_broker(kit_settings(), network=MemoryNetwork(), storage=storage) as broker:
+            state = broker.runtime_info()
+            by_path = {key: value for key, value in state.items() if key.startswith("commitLogDiskRatio_")}
+            assert by_path == {f"commitLogDiskRatio_{path}": state["commitLogDiskRatio"]}
+            assert 0 < float(state["commitLogDiskRatio"]) <= 1
+
+
 async def test_A8_the_state_says_what_comes_and_goes(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
 
@@ -204,7 +227,7 @@ async def test_A8_what_a_start_finds_in_the_log_was_not_put_since_the_start(auto
 
 async def test_R6_codes_that_nobody_knows_are_not_supported(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (_, client):
-        for code in (7777, 9999, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, RequestCode.AUTH_CREATE_USER, -1):
+        for code in (7777, 9999, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, RequestCode.ADD_BROKER, -1):
             answer = await client.ask(code)
             assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
             assert answer.remark == f" request type {int(code)} not supported"

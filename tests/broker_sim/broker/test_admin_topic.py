@@ -17,6 +17,7 @@ from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.admin import CreateTopicRequestHeader
+from rocketpy.wire.names import pop_retry_topic_v1, pop_retry_topic_v2
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.broker.processors import admin_topic
 from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_changes
@@ -158,6 +159,22 @@ async def test_A1_OF2_a_deleted_topic_is_gone_with_messages_and_offsets(autojump
         assert "T" not in broker.topics
         assert broker.offsets.topics_of("g") == {"U"}
         assert (await client.send("T")).ext_fields["queueOffset"] == "0"
+
+
+async def test_A5_what_groups_gave_back_of_a_topic_by_pop_is_deleted_with_it(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        for topic in ("T", "T2"):
+            await client.send(topic)
+        await client.heartbeat("g", "T", "T2")
+        names = [make(topic, "g") for make in (pop_retry_topic_v1, pop_retry_topic_v2) for topic in ("T", "T2")]
+        for name in names:
+            broker.topics.create_retry(name, 1)
+            broker.offsets.commit("g", name, 0, 1)
+        await commit(client, 1)
+        await commit(client, 1, topic="T2")
+        assert (await delete(client)).code == 0
+        assert [name in broker.topics for name in names] == [False, True, False, True]
+        assert broker.offsets.topics_of("g") == {"T2", names[1], names[3]}
 
 
 class Peer:

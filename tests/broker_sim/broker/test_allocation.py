@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from rocketpy_broker_sim.broker import allocation
+from rocketpy_broker_sim.broker.upkeep import allocation
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage, MemoryView
 from tests.broker_sim.broker.kit import bodies, broker_and_client
 
@@ -56,7 +56,7 @@ async def test_what_cannot_be_made_is_said_once_and_sends_go_on(
             assert (await client.send(body=BODY)).code == 0
             await wait_all_tasks_blocked()
         assert attempts > 4
-        assert len(told(caplog, "the log will make its next file when it needs it")) == 1
+        assert len(told(caplog, "the next log file could not be created in advance")) == 1
         assert "raise the limit (ulimit -n)" in caplog.text
         assert bodies(await client.pull()) == [BODY] * 7
 

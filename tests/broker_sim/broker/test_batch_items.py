@@ -12,7 +12,7 @@ from rocketpy.message import PropertyName
 from rocketpy.wire.batch import BatchItem, encode_batch_items
 from rocketpy.wire.properties import decode_properties
 from rocketpy.wire.steps import run_steps
-from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES, few_items_of, items_of
+from rocketpy_broker_sim.broker.putting.batch_items import SYSTEM_PROPERTIES, few_items_of, items_of
 
 USUAL = [PropertyName.UNIQUE_KEY, PropertyName.WAIT, PropertyName.TAGS, PropertyName.KEYS]
 NAMES = st.sampled_from([*USUAL, *sorted(SYSTEM_PROPERTIES), "X", "XKEYS", "KEYSX"])

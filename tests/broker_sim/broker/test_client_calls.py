@@ -20,9 +20,9 @@ from rocketpy.wire.headers.group import ConsumeMessageDirectlyResultRequestHeade
 from rocketpy.wire.headers.offset import GetConsumerStatusRequestHeader
 from rocketpy.wire.hosts import parse_address
 from rocketpy.wire.message_codec import decode_messages
-from rocketpy_broker_sim.broker import calling
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.broker.to_clients import calling
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client, client_of, heartbeat, settings
 
@@ -107,7 +107,7 @@ async def test_PC7_a_message_goes_to_the_client_as_it_is_stored(autojump_clock: 
         assert answer.body == b'{"consumeResult":"CR_SUCCESS"}'
         [request] = asked.received
         [message] = decode_messages(request.body)
-        assert (message.topic, message.body, message.properties["KEYS"]) == ("T", b"body", "k")
+        assert (message.topic, message.body, message.wire_properties["KEYS"]) == ("T", b"body", "k")
         assert request.ext_fields["brokerName"] == broker.config.broker_name
         assert request.ext_fields["topicSysFlag"] == request.ext_fields["groupSysFlag"] == "0"
 

@@ -16,7 +16,7 @@ from rocketpy.seams import wall_clock
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.send_layout import SendReader
 from rocketpy.wire.serialize import decode_command
-from rocketpy_broker_sim.broker.commit_runs import CommitRuns
+from rocketpy_broker_sim.broker.runs.commit_runs import CommitRuns
 from rocketpy_broker_sim.broker.transactions.window import Mark
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client
@@ -109,7 +109,7 @@ async def played(ends: Any, with_crc: bool, by_itself: bool) -> dict[str, Any]:
     storage = MemoryStorage()
     with pytest.MonkeyPatch.context() as patch, wall_clock(lambda: 1_700_000_000_000):
         patch.setattr("rocketpy_broker_sim.broker.send_checks.random_source", First)
-        for place in ("plain_runs", "send_checks"):
+        for place in ("runs.plain_runs", "send_checks"):
             patch.setattr(f"rocketpy_broker_sim.broker.{place}.packed_address", lambda address: BORN)
         if by_itself:
             patch.setattr(SendReader, "read", lambda self, frame: decode_command(frame))
@@ -171,7 +171,7 @@ async def test_a_transaction_that_two_ends_name_by_its_copies_is_committed_once(
         end_oneway(client, copy)
         await wait_all_tasks_blocked()
         assert runs.sizes[-1] == 0
-        assert [message.properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["B0", "U1"]
+        assert [message.wire_properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["B0", "U1"]
 
 
 def copies(broker: Any, unique_key: str) -> list[Half]:
@@ -179,7 +179,7 @@ def copies(broker: Any, unique_key: str) -> list[Half]:
     return [
         Half(message.queue_offset, message.commit_log_offset, unique_key)
         for message in found
-        if message.properties["UNIQ_KEY"] == unique_key
+        if message.wire_properties["UNIQ_KEY"] == unique_key
     ]
 
 

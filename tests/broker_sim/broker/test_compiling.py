@@ -8,7 +8,7 @@ from trio.testing import MockClock
 from rocketpy.errors import BrokerError
 from rocketpy.services import open_services
 from rocketpy.wire.codes import ResponseCode
-from rocketpy_broker_sim.broker.compiling import MOST_WAITING, Compiled, Compiling
+from rocketpy_broker_sim.broker.filters.compiling import MOST_WAITING, Compiled, Compiling
 from rocketpy_broker_sim.filter.errors import FilterExpressionError
 
 
@@ -21,7 +21,7 @@ async def test_expressions_wait_up_to_a_bound_and_all_that_were_taken_are_told(a
         compiling.later("one too many", lambda found: told.setdefault("one too many", found))
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
     async with open_services() as services:
-        services.start_soon(compiling.serve, lambda: None)
+        services.start_soon(compiling.serve, lambda connection, request: None, lambda: None)
         await compiling.wait_none()
     assert list(told) == texts
     wrong = [text for text, found in told.items() if isinstance(found, FilterExpressionError)]

@@ -99,7 +99,7 @@ async def test_OF2_commits_reach_the_disk_within_five_seconds(autojump_clock: Mo
         assert (await query(client)).ext_fields == {"offset": "1"}
 
 
-async def test_OF2_a_commit_needs_its_group_and_its_topic_and_makes_neither(autojump_clock: MockClock) -> None:
+async def test_OF2_threat_A9_a_commit_needs_its_group_and_topic_and_makes_neither(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
         await client.send()
         answer = await commit(client, 1)

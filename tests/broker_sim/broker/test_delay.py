@@ -6,7 +6,7 @@ import pytest
 
 from rocketpy.errors import ConfigError
 from rocketpy.wire.properties import decode_properties
-from rocketpy_broker_sim.broker.delay import delay_level, level_of_queue, queue_of_level, target, to_delay_topic
+from rocketpy_broker_sim.broker.delays.delay import delay_level, level_of_queue, queue_of_level, target, to_delay_topic
 from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 

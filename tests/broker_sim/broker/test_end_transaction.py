@@ -61,7 +61,7 @@ async def test_TX1_a_half_message_waits_where_no_consumer_sees_it(autojump_clock
         (message,) = stored(broker, HALF)
         assert (message.commit_log_offset, message.queue_offset) == (half.position, 0)
         assert message.sys_flag & 0xC == 0
-        properties = message.properties
+        properties = message.wire_properties
         assert (properties["REAL_TOPIC"], properties["REAL_QID"]) == ("T", "2")
         assert (properties["TRAN_MSG"], properties["PGROUP"]) == ("true", "p")
         assert (properties["UNIQ_KEY"], properties["__transactionId__"]) == ("U1", "U1")
@@ -77,7 +77,8 @@ async def test_TX1_a_commit_is_visible_once(autojump_clock: MockClock) -> None:
         assert message.body == b"body"
         assert message.sys_flag & 0xC == 8
         assert message.prepared_transaction_offset == half.position
-        assert message.properties == before.properties  # with REAL_TOPIC and all, as Apache's broker leaves it
+        # With REAL_TOPIC and all, as Apache's broker leaves it.
+        assert message.wire_properties == before.wire_properties
         assert (message.born_timestamp, message.born_host) == (before.born_timestamp, before.born_host)
         assert broker.store.reads.get("T", 2, 0, 1, match=lambda code: code == tags_code("a")).count == 1
         await trio.sleep(100)
@@ -101,7 +102,7 @@ async def test_TX1_ends_that_nobody_waits_for(autojump_clock: MockClock) -> None
         end_oneway(client, first)
         end_oneway(client, second, ROLLBACK)
         await wait_all_tasks_blocked()
-        assert [message.properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U1"]
+        assert [message.wire_properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U1"]
         assert client.received == []
 
 
@@ -145,7 +146,7 @@ async def test_a_delay_begins_with_the_commit(autojump_clock: MockClock) -> None
         await trio.sleep(9)
         assert stored(broker, "T") == []
         await trio.sleep(2)
-        assert [message.properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U1"]
+        assert [message.wire_properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U1"]
 
 
 async def test_what_only_a_broker_says_is_not_taken_from_a_producer(autojump_clock: MockClock) -> None:
@@ -153,9 +154,9 @@ async def test_what_only_a_broker_says_is_not_taken_from_a_producer(autojump_clo
         lies = {"REAL_TOPIC": HALF, "REAL_QID": "9", "TRANSACTION_CHECK_TIMES": "14", "__transactionId__": "no"}
         half = await send_half(client, **lies, TRAN_PREPARED_QUEUE_OFFSET="77")
         (message,) = stored(broker, HALF)
-        assert message.properties["REAL_TOPIC"] == "T"
-        assert message.properties["__transactionId__"] == "U1"
-        assert not message.properties.keys() & {"TRANSACTION_CHECK_TIMES", "TRAN_PREPARED_QUEUE_OFFSET"}
+        assert message.wire_properties["REAL_TOPIC"] == "T"
+        assert message.wire_properties["__transactionId__"] == "U1"
+        assert not message.wire_properties.keys() & {"TRANSACTION_CHECK_TIMES", "TRAN_PREPARED_QUEUE_OFFSET"}
         assert (await end(client, half)).code == 0
         assert len(stored(broker, "T")) == 1
 
@@ -408,7 +409,7 @@ async def test_what_was_set_aside_can_be_asked_about_again(autojump_clock: MockC
         await trio.sleep(30)
         assert len(questions(client)) == 2
         assert (await end(client, asked, from_transaction_check=True)).code == 0
-        assert [message.properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U1"]
+        assert [message.wire_properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U1"]
 
 
 async def test_sends_with_ends_between_them_are_put_in_one_go(
@@ -432,7 +433,7 @@ async def test_sends_with_ends_between_them_are_put_in_one_go(
         await trio.sleep(1)
         assert runs == [4]
         assert [message.queue_offset for message in stored(broker, "Others")] == [0, 1, 2, 3]
-        assert [message.properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U0", "U1", "U2", "U3"]
+        assert [message.wire_properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U0", "U1", "U2", "U3"]
 
 
 async def test_counts_of_open_transactions_have_a_version_that_rises_with_each(autojump_clock: MockClock) -> None:
@@ -458,8 +459,8 @@ async def test_half_messages_that_were_counted_before_the_start_are_not_counted_
         transactions = broker.transactions
         transactions._counted_from = 5
         halves = [b"REAL_TOPIC\x01%b\x02" % topic for topic in (b"T", b"T", b"T", b"U", b"T")]
-        transactions._arrived(Arrival(HALF, 0, 8, [0] * 5, halves))  # from offset 3 on
-        transactions._arrived(Arrival("T", 0, 8, [0] * 5, halves))
+        transactions.arrived(Arrival(HALF, 0, 8, [0] * 5, halves))  # from offset 3 on
+        transactions.arrived(Arrival("T", 0, 8, [0] * 5, halves))
         assert transactions.ledger.metrics.counts() == {"T": 2, "U": 1}
 
 

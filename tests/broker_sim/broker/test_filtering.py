@@ -7,7 +7,7 @@ import pytest
 from rocketpy.errors import ConfigError
 from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.java_hash import string_hash
-from rocketpy_broker_sim.broker.filtering import bounded_subscription, check_bounds, filter_of
+from rocketpy_broker_sim.broker.filters.filtering import bounded_subscription, check_bounds, filter_of
 from rocketpy_broker_sim.store.filtering import MessageFilter, distinct, joined
 from rocketpy_broker_sim.store.put_result import Arrival
 

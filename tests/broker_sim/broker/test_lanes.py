@@ -14,7 +14,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.flushing.gate import Durability
 from rocketpy_broker_sim.broker.lane import RUNS_PER_THREAD, Lane
 from rocketpy_broker_sim.broker.lanes import LARGE, RUNS_PER_TURN, SLICE, Lanes, Route
-from rocketpy_broker_sim.broker.put_times import PutTimes
+from rocketpy_broker_sim.broker.putting.put_times import PutTimes
 from rocketpy_broker_sim.broker.router import default_route, lanes_of, routes_of
 from rocketpy_broker_sim.broker.turn import Turn
 from rocketpy_broker_sim.broker.write_conditions import WriteConditions

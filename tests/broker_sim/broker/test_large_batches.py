@@ -19,8 +19,8 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.hosts import parse_address
 from rocketpy.wire.limits import DEFAULT_LIMITS
 from rocketpy.wire.serialize import encode_command
-from rocketpy_broker_sim.broker.batch_items import MOST_ITEMS
 from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.broker.putting.batch_items import MOST_ITEMS
 from rocketpy_broker_sim.serving.slices import SLICE_SECONDS
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client, client_of, send_fields
@@ -171,7 +171,7 @@ async def test_a_batch_that_the_disk_refuses_is_refused_whole_and_stored_when_th
 SERVICES: dict[str, Callable[[Broker], object]] = {
     "delivers": lambda broker: broker.storing.commit(),
     "catches up": lambda broker: broker.storing.turn.make_readable(),
-    "serves pulls": lambda broker: broker.storing.turn.finish(),
+    "serves pulls": lambda broker: broker.lanes.finish(),
 }
 """What tasks of the broker do between two slices."""
 

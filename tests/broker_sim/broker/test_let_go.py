@@ -11,9 +11,9 @@ from trio.testing import MockClock
 
 from rocketpy.wire.batch import BatchItem, encode_batch_items
 from rocketpy.wire.codes import RequestCode, ResponseCode
-from rocketpy_broker_sim.broker.batch_items import FEW_ITEMS, MOST_ITEMS
-from rocketpy_broker_sim.broker.put_pipeline import Put
-from rocketpy_broker_sim.broker.store_stage import StoreStage
+from rocketpy_broker_sim.broker.putting.batch_items import FEW_ITEMS, MOST_ITEMS
+from rocketpy_broker_sim.broker.putting.put_pipeline import Put
+from rocketpy_broker_sim.broker.putting.store_stage import StoreStage
 from tests.broker_sim.broker.kit import broker_and_client, send_fields
 
 

@@ -296,4 +296,4 @@ async def test_LC1_a_name_server_and_its_broker_are_cancelled_together(
             scope.cancel()
             await trio.sleep_forever()
     assert not server.routes.brokers
-    assert "did not hear" not in caplog.text
+    assert "was not notified that the broker stops" not in caplog.text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,8 +15,8 @@ from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.sysflag import PullSysFlag
-from rocketpy_broker_sim.broker.long_polling import KEPT_AT_LEAST, HeldPull, held_pull
-from rocketpy_broker_sim.broker.waiters import SLICE, Bounds, Reason, Waiter, Waiters
+from rocketpy_broker_sim.broker.held_requests.long_polling import KEPT_AT_LEAST, HeldPull, held_pull
+from rocketpy_broker_sim.broker.held_requests.waiters import SLICE, Bounds, Reason, Waiter, Waiters
 from rocketpy_broker_sim.store.filtering import MessageFilter
 from rocketpy_broker_sim.store.put_result import Arrival
 from tests.broker_sim.broker.kit import pull_fields
@@ -55,7 +55,16 @@ class Table:
         self.finished = 0
         self.on_run: Callable[[HeldPull], object] = lambda pull: None
 
+    def arrived(self, arrival: Arrival) -> None:
+        self.run(self.waiters.arrived(arrival))
+
+    def run(self, waiters: Iterable[Waiter]) -> None:
+        for waiter in waiters:
+            self.run_again(waiter)
+
     def run_again(self, waiter: Waiter) -> None:
+        if not waiter.connection.is_open:
+            return
         assert isinstance(waiter, HeldPull)
         assert not waiter.is_waiting
         self.again.append(waiter)
@@ -80,7 +89,7 @@ class Table:
         request = RemotingCommand(RequestCode.PULL_MESSAGE, ext, body)
         header = PullMessageRequestHeader.from_ext(ext)
         wanted = None if codes is None else MessageFilter(codes)
-        return self.waiters.hold(held_pull(connection, request, header, wanted, self.run_again), seconds)
+        return self.waiters.hold(held_pull(connection, request, header, wanted), seconds)
 
     @property
     def reasons(self) -> dict[Reason, int]:
@@ -89,7 +98,7 @@ class Table:
     @asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.waiters.serve, self.finish)
+            nursery.start_soon(self.waiters.serve, self.run_again, self.finish)
             await wait_all_tasks_blocked()
             yield
             nursery.cancel_scope.cancel()
@@ -108,7 +117,7 @@ async def test_each_answer_has_a_reason_that_is_counted(autojump_clock: MockCloc
         for number, group in enumerate(("arrives", "times out", "gone", "asks again", "asks again", "recalled")):
             seconds, flags = 1.0 if number == 1 else 15.0, PullSysFlag.SUSPEND
             table.hold(connection, min(number, 3), group=group, seconds=seconds, sys_flag=flags)
-        table.waiters.arrived(arrival())
+        table.arrived(arrival())
         table.waiters.queues_gone({"T": 4})
         table.waiters.queues_gone({"T": 2, "U": 0})
         await trio.sleep(2)
@@ -160,7 +169,7 @@ async def test_pulls_that_a_program_makes_wait_side_by_side(autojump_clock: Mock
         await wait_all_tasks_blocked()
         assert table.reasons == {Reason.REPLACED: 2}
         assert len(table.waiters) == 4
-        table.waiters.arrived(arrival())
+        table.arrived(arrival())
         await table.waiters.wait_none()
     assert table.reasons == {Reason.REPLACED: 2, Reason.ARRIVED: 4}
 
@@ -182,7 +191,7 @@ async def test_an_offset_that_the_queue_will_not_reach_next_is_not_waited_for(au
     table.hold(connection, group="beyond", offset=9)
     table.hold(connection, group="at the end", offset=3)
     table.hold(connection, group="before", offset=2)
-    table.waiters.arrived(arrival(3))  # the queue was deleted and began again
+    table.arrived(arrival(3))  # the queue was deleted and began again
     assert [pull.group for pull in table.again] == ["beyond", "before"]
     assert table.reasons == {Reason.OFFSET_ILLEGAL: 1, Reason.ARRIVED: 1}
 
@@ -205,7 +214,7 @@ async def test_one_connection_keeps_no_more_bytes_than_its_bound(autojump_clock:
     table = Table(Bounds(number=100, number_of_connection=100, size_of_connection=3 * size))
     assert [table.hold(greedy, n) for n in range(5)] == [True] * 3 + [False] * 2
     assert table.hold(modest)
-    table.waiters.arrived(arrival())
+    table.arrived(arrival())
     assert [table.hold(greedy, n) for n in (3, 4)] == [True, False]
     assert table.waiters.size == 3 * size
 
@@ -241,7 +250,7 @@ async def test_the_greediest_is_known_whatever_comes_and_goes(autojump_clock: Mo
             if random.random() < 0.6:
                 table.hold(connection, random.randrange(40))
             elif random.random() < 0.9:
-                table.waiters.arrived(arrival(queue_id=random.randrange(40)))
+                table.arrived(arrival(queue_id=random.randrange(40)))
             else:
                 connection.close()
                 connections[connections.index(connection)] = FakeConnection()
@@ -277,9 +286,9 @@ async def test_a_message_that_thousands_wait_for_holds_the_loop_for_a_few_at_a_t
         for number in range(3000):
             table.hold(big, 0, group=f"g{number}")
         table.hold(innocent, 1)
-        table.waiters.arrived(arrival())
+        table.arrived(arrival())
         assert len(table.again) == SLICE
-        table.waiters.arrived(arrival(queue_id=1))  # of another queue: at once, whatever is under way
+        table.arrived(arrival(queue_id=1))  # of another queue: at once, whatever is under way
         assert table.again[-1].connection is innocent
         most, before = 0, len(table.again)
         while len(table.waiters):
@@ -296,9 +305,9 @@ async def test_what_arrives_while_many_are_woken_is_not_missed(autojump_clock: M
     async with table.served():
         for number in range(500):
             table.hold(connection, 0, group=f"g{number}", codes=frozenset({number}), offset=5)
-        table.waiters.arrived(arrival(6, 1000))
+        table.arrived(arrival(6, 1000))
         for end in range(7, 20):
-            table.waiters.arrived(arrival(end, end))  # wanted by those who have been looked at, and by the others
+            table.arrived(arrival(end, end))  # wanted by those who have been looked at, and by the others
         await wait_all_tasks_blocked()
         assert sorted(pull.group for pull in table.again) == sorted(f"g{number}" for number in range(7, 20))
         assert not table.waiters._walked
@@ -310,7 +319,7 @@ async def test_a_connection_that_breaks_when_one_is_answered_takes_its_others_al
     connection = FakeConnection()
     for queue_id in range(3):
         table.hold(connection, queue_id, seconds=5)
-    table.waiters.expire(trio.current_time() + 10)
+    table.run(table.waiters.expire(trio.current_time() + 10))
     assert (len(table.waiters), len(table.again)) == (0, 1)
     connection = FakeConnection()
     async with table.served():

@@ -20,10 +20,10 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.hosts import parse_address
 from rocketpy.wire.serialize import encode_command
 from rocketpy.wire.steps import run_steps
-from rocketpy_broker_sim.broker.notifications import REST_PER_MEMBER, SMALL, Notices
 from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
 from rocketpy_broker_sim.broker.tables.producers import ProducerTable
 from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
+from rocketpy_broker_sim.broker.to_clients.notifications import REST_PER_MEMBER, SMALL, Notices
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Slices, Steadily
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage

@@ -18,7 +18,7 @@ from rocketpy_broker_sim.broker.tables.clients import ClientChannel, size_of_mem
 from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
 from rocketpy_broker_sim.broker.tables.producers import ProducerTable
 from rocketpy_broker_sim.config import BrokerConfig
-from rocketpy_broker_sim.serving.memory import MEMBERSHIP, MemoryBudget, Tally
+from rocketpy_broker_sim.serving.memory import MEMBERSHIP, ConnectionCharges, MemoryBudget
 
 numbers = st.integers(0, 3)
 ids = st.sampled_from(["c", "client" * 20, "客户" * 30])
@@ -27,7 +27,7 @@ topics = st.lists(st.sampled_from(["T", "U" * 90, "V"]), unique=True)
 
 
 class Peer:
-    """A connection that a tally hears closing."""
+    """A connection whose closing the charges hear of."""
 
     def __init__(self, number: int) -> None:
         self.address = f"10.0.0.{number}:1"
@@ -47,13 +47,13 @@ class MembersOfGroups(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.budget = MemoryBudget(24 * 1024)
-        tally: Any = Tally(self.budget.account(MEMBERSHIP))
+        charges: Any = ConnectionCharges(self.budget.account(MEMBERSHIP))
         config = BrokerConfig(max_groups_per_client=2)
-        self.consumers = ConsumerTable(config, clock=lambda: 0.0, notify=lambda group: None, tally=tally)
-        self.producers = ProducerTable(config, clock=lambda: 0.0, tally=tally)
+        self.consumers = ConsumerTable(config, clock=lambda: 0.0, notify=lambda group: None, charges=charges)
+        self.producers = ProducerTable(config, clock=lambda: 0.0, charges=charges)
         self.peers = [Peer(number) for number in range(4)]
 
-    def _try(self, change: Callable[[], object]) -> None:
+    def _attempt(self, change: Callable[[], object]) -> None:
         try:
             change()
         except BrokerError:
@@ -63,11 +63,11 @@ class MembersOfGroups(RuleBasedStateMachine):
     def consume(self, number: int, client_id: str, group: str, names: list[str]) -> None:
         data = ConsumerData(group_name=group, subscription_data_set=[SubscriptionData(topic=name) for name in names])
         client = ClientChannel(self.peers[number], client_id)
-        self._try(lambda: self.consumers.register(group, client, data))
+        self._attempt(lambda: self.consumers.register(group, client, data))
 
     @rule(number=numbers, client_id=ids, group=groups)
     def produce(self, number: int, client_id: str, group: str) -> None:
-        self._try(lambda: self.producers.register(group, ClientChannel(self.peers[number], client_id)))
+        self._attempt(lambda: self.producers.register(group, ClientChannel(self.peers[number], client_id)))
 
     @rule(number=numbers, group=groups)
     def leave(self, number: int, group: str) -> None:
@@ -102,8 +102,8 @@ def test_a_heartbeat_that_is_refused_for_its_subscriptions_leaves_no_member() ->
     """Its next one would be no change, so that the others would never be told."""
     told: list[str] = []
     budget = MemoryBudget(8 * 1024)
-    tally: Any = Tally(budget.account(MEMBERSHIP))
-    table = ConsumerTable(BrokerConfig(), clock=lambda: 0.0, notify=told.append, tally=tally)
+    charges: Any = ConnectionCharges(budget.account(MEMBERSHIP))
+    table = ConsumerTable(BrokerConfig(), clock=lambda: 0.0, notify=told.append, charges=charges)
     peer = Peer(1)
     subscriptions = [SubscriptionData(topic=f"T{number}") for number in range(8)]
     table.register("G", ClientChannel(Peer(2), "other"), ConsumerData(group_name="G"))

@@ -240,7 +240,7 @@ def test_what_goes_with_a_topic_or_group_is_known_after_a_restart() -> None:
     again.commit("G", "T", 1, 1)
 
 
-def test_OF2_after_an_unclean_stop_nobody_stands_beyond_the_end_before_it_has_pulled() -> None:
+def test_OF2_threat_A9_after_an_unclean_stop_nobody_stands_beyond_the_end_before_it_has_pulled() -> None:
     storage = MemoryStorage()
     table = make(storage)
     for group in ("G", "H", "I"):

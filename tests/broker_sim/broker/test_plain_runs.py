@@ -24,7 +24,7 @@ from rocketpy.wire.serialize import decode_command, encode_command
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.flushing import flusher
 from rocketpy_broker_sim.broker.opening import open_broker
-from rocketpy_broker_sim.broker.plain_runs import PlainRuns
+from rocketpy_broker_sim.broker.runs.plain_runs import PlainRuns
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.flushing.test_flusher import Hanging
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, bodies, broker_and_client, send_fields
@@ -177,7 +177,7 @@ async def played(sends, common, with_crc: bool, by_itself: bool):
     with pytest.MonkeyPatch.context() as patch, wall_clock(lambda: 1_700_000_000_000):
         patch.setattr("rocketpy_broker_sim.broker.send_checks.random_source", First)
         patch.setattr("rocketpy.wire.message_id.UniqueIds.next", lambda self: "MADE")
-        for place in ("plain_runs", "send_checks"):
+        for place in ("runs.plain_runs", "send_checks"):
             patch.setattr(f"rocketpy_broker_sim.broker.{place}.packed_address", lambda address: BORN)
         if by_itself:
             patch.setattr(SendReader, "read", lambda self, frame: decode_command(frame))

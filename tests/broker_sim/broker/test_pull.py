@@ -11,7 +11,7 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.enums import MessageModel
 from rocketpy.wire.headers.pull import PullMessageResponseHeader
-from rocketpy_broker_sim.broker.waiters import Reason
+from rocketpy_broker_sim.broker.held_requests.waiters import Reason
 from tests.broker_sim.broker.kit import (
     COMMIT,
     SUBSCRIPTION,

@@ -12,8 +12,8 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim.broker import opening
 from rocketpy_broker_sim.broker.broker import Broker
-from rocketpy_broker_sim.broker.plain_runs import PlainRuns
-from rocketpy_broker_sim.broker.put_pipeline import Put, PutPipeline, Stage, StageOrder, step
+from rocketpy_broker_sim.broker.putting.put_pipeline import Put, PutPipeline, Stage, StageOrder, step
+from rocketpy_broker_sim.broker.runs.plain_runs import PlainRuns
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.put_result import IncomingMessage
 from tests.broker_sim.broker.kit import bodies, broker_and_client, settings

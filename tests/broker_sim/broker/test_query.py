@@ -49,7 +49,8 @@ def only(answer: RemotingCommand) -> MessageExt:
 
 
 def told(message: MessageExt) -> tuple[Any, ...]:
-    return message.topic, message.queue_id, message.queue_offset, message.body, message.flag, dict(message.properties)
+    properties = dict(message.wire_properties)
+    return message.topic, message.queue_id, message.queue_offset, message.body, message.flag, properties
 
 
 async def test_a_key_that_no_message_can_have_is_not_looked_for(autojump_clock: MockClock) -> None:

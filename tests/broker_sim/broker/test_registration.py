@@ -11,9 +11,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import TooManyRequestsError
-from rocketpy.remoting.connection import Connection
 from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy.remoting.outbound import Outbound
 from rocketpy.remoting.server import serve
 from rocketpy.services import open_services
 from rocketpy.wire.bodies.registration import RegisterBrokerBody
@@ -274,14 +274,14 @@ async def test_pings_that_cannot_be_sent_end_nothing(
 ) -> None:
     network, refused = MemoryNetwork(), []
 
-    def refuse(connection: Connection, command: RemotingCommand) -> None:
-        refused.append(connection.address)
+    def refuse(outbound: Outbound, frame: bytes) -> None:
+        refused.append(outbound._address)
         raise TooManyRequestsError("too much waits for the name server")
 
     async with name_servers(network) as (server,):
         async with opened(network, [server.address], enable_slave_acting_master=True) as broker:
             with monkeypatch.context() as patched:
-                patched.setattr(Connection, "send_oneway", refuse)
+                patched.setattr(Outbound, "send_frame", refuse)
                 await trio.sleep(3.5)
             assert refused == [server.address] * 3
             await trio.sleep(3)

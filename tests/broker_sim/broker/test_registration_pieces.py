@@ -26,9 +26,9 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.enums import TopicFilterType
 from rocketpy.wire.headers.admin import CreateTopicRequestHeader
 from rocketpy.wire.steps import run_steps
-from rocketpy_broker_sim.broker import registration
 from rocketpy_broker_sim.broker.broker import Broker
-from rocketpy_broker_sim.broker.registration_pieces import MOST_AT_ONCE, cut
+from rocketpy_broker_sim.broker.name_servers import registration
+from rocketpy_broker_sim.broker.name_servers.registration_pieces import MOST_AT_ONCE, cut
 from tests.broker_sim.broker.kit import Client, client_of
 from tests.broker_sim.broker.test_registration import NameServer, name_servers, opened
 

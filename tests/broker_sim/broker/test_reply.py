@@ -98,7 +98,7 @@ async def test_K6_a_reply_is_pushed_to_the_client_that_asked_and_stored(autojump
         properties = decode_properties(header.properties or "")
         assert properties.pop(PropertyName.PUSH_REPLY_TIME).isdigit()
         assert properties == decode_properties(REPLY) | {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
-        assert decode_properties(REPLY).items() <= message.properties.items()
+        assert decode_properties(REPLY).items() <= message.wire_properties.items()
         assert broker.runtime_info()["pushedReplies"] == "1"
 
 
@@ -262,7 +262,7 @@ async def test_K6_what_only_a_broker_says_is_not_stored(autojump_clock: MockCloc
         assert (await reply(replier, REPLY + more)).code == ResponseCode.SUCCESS
         [message] = await stored(replier)
         assert message.properties["mine"] == "kept"
-        assert not {"DELAY", "TRAN_MSG", "REAL_TOPIC"} & message.properties.keys()
+        assert not {"DELAY", "TRAN_MSG", "REAL_TOPIC"} & message.wire_properties.keys()
         assert len(asked.received) == 1
 
 

@@ -16,8 +16,8 @@ from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
 from rocketpy.wire.properties import encode_properties
-from rocketpy_broker_sim.broker.delay import to_delay_topic
-from rocketpy_broker_sim.broker.schedule import ScheduleService
+from rocketpy_broker_sim.broker.delays.delay import to_delay_topic
+from rocketpy_broker_sim.broker.delays.schedule import ScheduleService
 from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.store.delay_levels import DelayLevels
@@ -76,7 +76,7 @@ class Setup:
 
     def messages(self, topic: str = "T", queue_id: int = 0) -> list[tuple[bytes, dict[str, str]]]:
         found = self.store.reads.get(topic, queue_id, 0, 32)
-        return [(message.body, message.properties) for message in decode_messages(found.records)]
+        return [(message.body, message.wire_properties) for message in decode_messages(found.records)]
 
     @asynccontextmanager
     async def serving(self, interval: float = 10) -> AsyncIterator[None]:
@@ -184,16 +184,16 @@ async def test_DL1_what_is_delivered_is_what_was_put_aside(autojump_clock: MockC
         await trio.sleep(2)
     delivered = setup.store.reads.get("Orders", 3, 0, 1, match=lambda code: code == tags_code("a"))
     (before,), (after,) = decode_messages(waiting.records), decode_messages(delivered.records)
-    assert after.properties == before.properties
-    text = encode_properties(before.properties).encode()
+    assert after.wire_properties == before.wire_properties
+    text = encode_properties(before.wire_properties).encode()
     assert text in waiting.records
     assert text in delivered.records
     assert (after.topic, after.queue_id, after.queue_offset) == ("Orders", 3, 0)
     for name in ("body", "flag", "sys_flag", "born_timestamp", "born_host", "store_host", "reconsume_times"):
         assert getattr(after, name) == getattr(before, name), name
     assert after.store_timestamp - before.store_timestamp == pytest.approx(1000, abs=5)
-    assert after.properties["REAL_TOPIC"] == "Orders"
-    assert after.properties["REAL_QID"] == "3"
+    assert after.wire_properties["REAL_TOPIC"] == "Orders"
+    assert after.wire_properties["REAL_QID"] == "3"
 
 
 async def test_a_record_with_a_checksum_gets_a_new_one(autojump_clock: MockClock) -> None:

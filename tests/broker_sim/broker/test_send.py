@@ -16,8 +16,8 @@ from rocketpy.wire.fast_answer import scan_send_answer
 from rocketpy.wire.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.serialize import encode_command
-from rocketpy_broker_sim.broker.batch_items import SYSTEM_PROPERTIES
 from rocketpy_broker_sim.broker.opening import open_broker
+from rocketpy_broker_sim.broker.putting.batch_items import SYSTEM_PROPERTIES
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import bodies, broker_and_client, client_of, send_fields, settings
 
@@ -36,7 +36,7 @@ async def test_K1_a_send_is_stored_and_says_where(autojump_clock: MockClock) -> 
         assert (header.region_id, header.trace_on) == ("DefaultRegion", True)
         (message,) = await stored(client, queue=2)
         assert header.msg_id == message.offset_message_id
-        assert message.properties == {
+        assert message.wire_properties == {
             "UNIQ_KEY": "ID", "TAGS": "a", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
             "CLUSTER": "DefaultCluster",
         }  # fmt: skip
@@ -48,7 +48,7 @@ async def test_a_message_without_a_unique_key_gets_one(autojump_clock: MockClock
     async with broker_and_client() as (_, client):
         answer = await client.send(properties="a\x01b")
         (message,) = await stored(client)
-        assert message.properties["UNIQ_KEY"] == answer.ext_fields["transactionId"]
+        assert message.wire_properties["UNIQ_KEY"] == answer.ext_fields["transactionId"]
         assert message.properties["a"] == "b"
 
 
@@ -102,7 +102,7 @@ async def test_a_batch_is_stored_message_by_message(autojump_clock: MockClock) -
         assert [(each.body, each.properties["n"], each.queue_offset) for each in found] == [
             (b"0", "0", 0), (b"1", "1", 1), (b"2", "2", 2),
         ]  # fmt: skip
-        assert all(each.properties["CLUSTER"] == "DefaultCluster" for each in found)
+        assert all(each.wire_properties["CLUSTER"] == "DefaultCluster" for each in found)
         assert answer.ext_fields["msgId"] == ",".join(each.offset_message_id for each in found)
         assert (answer.ext_fields["queueOffset"], answer.ext_fields["transactionId"]) == ("0", "B")
 
@@ -205,7 +205,7 @@ async def test_a_retry_topic_needs_its_group_and_gives_up_into_the_dead_letters(
         assert bodies(await client.pull("%RETRY%g")) == [b"again"]
         assert (await client.send("%RETRY%g", b"dead", **{**fields, "reconsume_times": 17})).code == 0
         (message,) = await stored(client, "%DLQ%g")
-        assert (message.body, message.properties["DELAY"], message.reconsume_times) == (b"dead", "-1", 17)
+        assert (message.body, message.wire_properties["DELAY"], message.reconsume_times) == (b"dead", "-1", 17)
         assert (await client.send("%RETRY%g", b"dead too", reconsume_times=3, max_reconsume_times=2)).code == 0
         assert bodies(await client.pull("%DLQ%g")) == [b"dead", b"dead too"]
         assert broker.topics.get("%DLQ%g").write_queue_nums == 1
@@ -232,14 +232,14 @@ async def test_threat_M6_properties_of_the_system_are_dropped(autojump_clock: Mo
     async with broker_and_client() as (_, client):
         assert (await client.send(properties=forged, sys_flag=0xFFFF)).code == 0
         item = Message("T", b"item")
-        item.properties.update(dict.fromkeys(SYSTEM_PROPERTIES, "forged"), k="v")
+        item.wire_properties.update(dict.fromkeys(SYSTEM_PROPERTIES, "forged"), k="v")
         answer = await client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields("T", batch=True), encode_batch([item]))
         assert answer.code == 0
         found = await stored(client)
         assert len(found) == 2
         for message in found:
-            assert not SYSTEM_PROPERTIES & message.properties.keys()
-            assert (message.properties["CLUSTER"], message.properties["k"]) == ("DefaultCluster", "v")
+            assert not SYSTEM_PROPERTIES & message.wire_properties.keys()
+            assert (message.wire_properties["CLUSTER"], message.properties["k"]) == ("DefaultCluster", "v")
         # The bits of transactions, of IPv6 hosts and of inner batches are not the client's.
         assert found[0].sys_flag & 0xFC == 0
 
@@ -262,13 +262,13 @@ async def test_threat_M6_a_batch_without_properties_of_the_system_is_stored_as_s
 async def test_threat_M6_odd_property_texts_are_taken(autojump_clock: MockClock, properties: str) -> None:
     async with broker_and_client() as (_, client):
         assert (await client.send(properties=properties)).code == 0
-        assert (await stored(client))[0].properties["CLUSTER"] == "DefaultCluster"
+        assert (await stored(client))[0].wire_properties["CLUSTER"] == "DefaultCluster"
 
 
 async def test_threat_M7_separators_within_a_value_separate(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (_, client):
         assert (await client.send(properties="a\x01b\x02REAL_TOPIC\x01SCHEDULE_TOPIC_XXXX\x02")).code == 0
-        properties = (await stored(client))[0].properties
+        properties = (await stored(client))[0].wire_properties
         assert properties["a"] == "b"
         assert "REAL_TOPIC" not in properties
 

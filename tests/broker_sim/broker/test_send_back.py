@@ -71,7 +71,7 @@ async def test_K3_RT1_a_message_comes_again_from_the_retry_topic(autojump_clock:
         assert again.body == b"body"
         assert (again.flag, again.sys_flag, again.reconsume_times) == (3, original.sys_flag, 1)
         assert (again.born_timestamp, again.born_host) == (original.born_timestamp, original.born_host)
-        properties = again.properties
+        properties = again.wire_properties
         assert (properties["TAGS"], properties["KEYS"], properties["UNIQ_KEY"]) == ("a", "k", "U")
         assert properties["RETRY_TOPIC"] == "T"
         assert properties["ORIGIN_MESSAGE_ID"] == original.offset_message_id
@@ -92,8 +92,8 @@ async def test_RT1_each_time_it_comes_later_and_keeps_its_origin(autojump_clock:
             await trio.sleep(1)
             message = messages(broker, RETRY)[-1]
             assert message.reconsume_times == count
-            assert message.properties["RETRY_TOPIC"] == "T"
-            assert message.properties["ORIGIN_MESSAGE_ID"] == original.offset_message_id
+            assert message.wire_properties["RETRY_TOPIC"] == "T"
+            assert message.wire_properties["ORIGIN_MESSAGE_ID"] == original.offset_message_id
 
 
 @pytest.mark.parametrize(("level", "delay"), [(1, 1), (5, 60), (18, 7200), (99, 7200)])
@@ -172,9 +172,9 @@ async def test_RT3_past_the_limit_one_copy_goes_to_the_dead_letters(autojump_clo
         assert len(messages(broker, RETRY)) == most
         (dead,) = messages(broker, DEAD)
         assert (dead.body, dead.reconsume_times) == (b"dead", most + 1)
-        assert dead.properties["RETRY_TOPIC"] == "T"
-        assert dead.properties["ORIGIN_MESSAGE_ID"] == original.offset_message_id
-        assert (dead.properties["DELAY"], dead.properties["TAGS"]) == ("0", "a")
+        assert dead.wire_properties["RETRY_TOPIC"] == "T"
+        assert dead.wire_properties["ORIGIN_MESSAGE_ID"] == original.offset_message_id
+        assert (dead.wire_properties["DELAY"], dead.wire_properties["TAGS"]) == ("0", "a")
         topic = broker.topics.get(DEAD)
         assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (1, 1, 6)
 
@@ -292,4 +292,4 @@ async def test_RT1_it_goes_to_a_queue_that_the_retry_topic_has(autojump_clock: M
         for _ in range(10):
             assert (await give_back(client, original, 1)).code == 0
         await trio.sleep(2)
-        assert [message.properties["REAL_QID"] for message in messages(broker, RETRY)] == ["0"] * 10
+        assert [message.wire_properties["REAL_QID"] for message in messages(broker, RETRY)] == ["0"] * 10

@@ -12,7 +12,7 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody
 from rocketpy.wire.bodies.subscription import SubscriptionData, build
 from rocketpy.wire.codes import RequestCode, ResponseCode
-from rocketpy_broker_sim.broker.waiters import Reason
+from rocketpy_broker_sim.broker.held_requests.waiters import Reason
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.queue.consume_queue_ext import is_address
 from tests.broker_sim.broker.kit import SUSPEND, Client, bodies, broker_and_client, client_of, heartbeat
@@ -161,7 +161,7 @@ async def test_a_client_hears_what_is_wrong_with_its_expression(autojump_clock: 
         for _ in range(2):
             code, remark = await check(client, "a > '0'")
             assert code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
-            assert "at character 5: only numbers are compared" in remark
+            assert "at character 5: only numbers can be ordered" in remark
         assert (await check(client, ""))[0] == ResponseCode.SUBSCRIPTION_PARSE_FAILED
         assert (await check(client, "a", "XPATH"))[0] == ResponseCode.SUBSCRIPTION_PARSE_FAILED
         assert (await check(client, "a" * 17_000))[0] == ResponseCode.SUBSCRIPTION_PARSE_FAILED

@@ -13,10 +13,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import StoreError
 from rocketpy.remoting.memory import MemoryNetwork
-from rocketpy_broker_sim.broker import commit_runs, plain_runs, processors, send_checks
+from rocketpy_broker_sim.broker import processors, send_checks
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.opening import _running
 from rocketpy_broker_sim.broker.router import routes_of
+from rocketpy_broker_sim.broker.runs import commit_runs, plain_runs
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import settings
@@ -150,6 +151,14 @@ VIEW_OF = {
     "admin_group": (processors.admin_group,),
     "admin_cleaning": (processors.admin_cleaning,),
     "admin_broker": (processors.admin_broker,),
+    "who_consumes": (processors.who_consumes,),
+    "producer_list": (processors.producer_list,),
+    "topic_stats": (processors.topic_stats,),
+    "broker_stats": (processors.broker_stats,),
+    "offset_tables": (processors.offset_tables,),
+    "queue_entries": (processors.queue_entries,),
+    "request_modes": (processors.request_modes,),
+    "unavailable": (processors.unavailable,),
 }
 """The modules that work on each view."""
 

@@ -80,7 +80,7 @@ class TablesOfABroker(RuleBasedStateMachine):
         self.offsets = ConsumerOffsetTable(self.config, self.storage, rooms[2])
         self.rooms = rooms
 
-    def _try(self, change: Callable[[], object]) -> None:
+    def _attempt(self, change: Callable[[], object]) -> None:
         """Nothing is done by what is refused."""
         before = self._state()
         refusal = ""
@@ -106,19 +106,19 @@ class TablesOfABroker(RuleBasedStateMachine):
 
     @rule(names=st.lists(topic_names, max_size=8), given=attributes)
     def put_topics(self, names: list[str], given: dict[str, str]) -> None:
-        self._try(lambda: self.topics.put_all(topics(names, given)))
+        self._attempt(lambda: self.topics.put_all(topics(names, given)))
 
     @rule(name=topic_names)
     def create_on_send(self, name: str) -> None:
-        self._try(lambda: self.topics.create_on_send(name, "TBW102", 4))
+        self._attempt(lambda: self.topics.create_on_send(name, "TBW102", 4))
 
     @rule(name=group_names)
     def retry_topic(self, name: str) -> None:
-        self._try(lambda: self.topics.create_retry(f"%RETRY%{name}", 1))
+        self._attempt(lambda: self.topics.create_retry(f"%RETRY%{name}", 1))
 
     @rule(names=st.lists(topic_names, max_size=3))
     def declare_ordered(self, names: list[str]) -> None:
-        self._try(lambda: self.topics.declare_ordered(names))
+        self._attempt(lambda: self.topics.declare_ordered(names))
 
     @rule(name=topic_names)
     def delete_topic(self, name: str) -> None:
@@ -127,11 +127,11 @@ class TablesOfABroker(RuleBasedStateMachine):
 
     @rule(made=st.lists(groups(), max_size=4))
     def put_groups(self, made: list[SubscriptionGroupConfig]) -> None:
-        self._try(lambda: self.groups.put_all(made))
+        self._attempt(lambda: self.groups.put_all(made))
 
     @rule(name=group_names)
     def find_group(self, name: str) -> None:
-        self._try(lambda: self.groups.find(name))
+        self._attempt(lambda: self.groups.find(name))
 
     @rule(name=group_names)
     def delete_group(self, name: str) -> None:
@@ -139,15 +139,15 @@ class TablesOfABroker(RuleBasedStateMachine):
 
     @rule(group=group_names, topic=topic_names, readable=st.booleans())
     def forbid(self, group: str, topic: str, readable: bool) -> None:
-        self._try(lambda: self.groups.set_readable(group, topic, readable))
+        self._attempt(lambda: self.groups.set_readable(group, topic, readable))
 
     @rule(group=group_names, topic=topic_names, queue_id=queue_ids, offset=st.integers(0, 2**60))
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        self._try(lambda: self.offsets.commit(group, topic, queue_id, offset))
+        self._attempt(lambda: self.offsets.commit(group, topic, queue_id, offset))
 
     @rule(group=group_names, topic=topic_names, found=st.dictionaries(queue_ids, st.integers(0, 9)))
     def reset(self, group: str, topic: str, found: dict[int, int]) -> None:
-        self._try(lambda: self.offsets.assign_resets(group, topic, found))
+        self._attempt(lambda: self.offsets.assign_resets(group, topic, found))
 
     @rule(group=group_names, topic=topic_names, queue_id=queue_ids, client=clients, offset=st.integers(0, 9))
     def tell_reset(self, group: str, topic: str, queue_id: int, client: str, offset: int) -> None:

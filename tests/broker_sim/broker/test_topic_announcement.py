@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rocketpy_broker_sim.broker.topic_announcement import NewTopics
+from rocketpy_broker_sim.broker.name_servers.topic_announcement import NewTopics
 
 
 class Announce:

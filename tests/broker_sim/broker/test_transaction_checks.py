@@ -72,7 +72,7 @@ async def test_TX2_TX3_a_producer_is_asked_and_its_answer_ends_the_transaction(a
         assert asked.position > half.position
         assert (message.topic, message.queue_id, message.body) == ("T", 3, b"body" * 100)
         assert message.tags == "a"
-        assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
+        assert message.wire_properties["TRANSACTION_CHECK_TIMES"] == "1"
         assert message.offset_message_id == client.received[-1].ext_fields["offsetMsgId"]
         assert client.received[-1].ext_fields["topic"] == HALF
         assert client.received[-1].ext_fields["bname"] == "broker-a"
@@ -102,8 +102,8 @@ async def test_TX3_first_after_six_seconds_then_every_thirty_then_set_aside(auto
         assert stored(broker, DISCARDED) == []
         await stay(client, 30)
         (aside,) = stored(broker, DISCARDED)
-        assert aside.properties["TRANSACTION_CHECK_TIMES"] == "15"
-        assert (aside.properties["REAL_TOPIC"], aside.body) == ("T", b"x")
+        assert aside.wire_properties["TRANSACTION_CHECK_TIMES"] == "15"
+        assert (aside.wire_properties["REAL_TOPIC"], aside.body) == ("T", b"x")
         await stay(client, 120)
         assert (len(questions(client)), len(stored(broker, DISCARDED))) == (15, 1)
         info = broker.runtime_info()
@@ -166,12 +166,13 @@ async def test_TX4_a_message_may_ask_for_a_later_first_check(autojump_clock: Moc
         await send_half(client, "U2")
         await stay(client, 31)
         assert [asked.transaction_id for asked, _ in questions(client)] == ["U2"]
-        copies = [message for message in stored(broker, HALF) if message.properties["UNIQ_KEY"] == "U1"]
-        assert [message.properties.get("TRAN_PREPARED_QUEUE_OFFSET") for message in copies] == [None, "0"]
+        copies = [message for message in stored(broker, HALF) if message.wire_properties["UNIQ_KEY"] == "U1"]
+        assert [message.wire_properties.get("TRAN_PREPARED_QUEUE_OFFSET") for message in copies] == [None, "0"]
         await stay(client, 62)
         assert {asked.transaction_id for asked, _ in questions(client)} == {"U2"}
-        copies = [message for message in stored(broker, HALF) if message.properties["UNIQ_KEY"] == "U1"]
-        assert [message.properties.get("TRAN_PREPARED_QUEUE_OFFSET") for message in copies] == [None, "0", "0", "0"]
+        copies = [message for message in stored(broker, HALF) if message.wire_properties["UNIQ_KEY"] == "U1"]
+        offsets = [message.wire_properties.get("TRAN_PREPARED_QUEUE_OFFSET") for message in copies]
+        assert offsets == [None, "0", "0", "0"]
         assert (await end(client, half)).code == 0  # in its time, by the place that its producer knows
         assert len(stored(broker, "T")) == 1
         await stay(client, 90)
@@ -265,9 +266,9 @@ async def test_threat_M11_the_copy_of_another_group_is_not_ended(autojump_clock:
         assert len(questions(client)) == 2
         assert (await end(client, stolen, producer_group="evil", from_transaction_check=True)).code == 0
         (message,) = stored(broker, "T")
-        assert message.properties["PGROUP"] == "evil"
+        assert message.wire_properties["PGROUP"] == "evil"
         await stay(client, 30, "p", "evil")
-        assert questions(client)[-1][1].properties["PGROUP"] == "p"
+        assert questions(client)[-1][1].wire_properties["PGROUP"] == "p"
 
 
 # --- after a restart ---------------------------------------------------------------------------------------
@@ -292,7 +293,7 @@ async def test_TX2_after_a_kill_open_transactions_are_asked_about_and_ended_ones
         assert {asked.transaction_id for asked, _ in questions(client)} == {"U2", "U3", "U4"}
         assert (await end(client, late)).code == 0
         assert (await end(client, halves[2])).code == 0
-        assert [message.properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U0", "U4", "U2"]
+        assert [message.wire_properties["UNIQ_KEY"] for message in stored(broker, "T")] == ["U0", "U4", "U2"]
 
 
 async def test_after_a_kill_only_the_last_copy_is_asked_about(autojump_clock: MockClock) -> None:
@@ -311,7 +312,7 @@ async def test_after_a_kill_only_the_last_copy_is_asked_about(autojump_clock: Mo
         await join(client, "p")
         await trio.sleep(31)
         assert len(questions(client)) == 1
-        assert questions(client)[0][1].properties["TRANSACTION_CHECK_TIMES"] == "3"
+        assert questions(client)[0][1].wire_properties["TRANSACTION_CHECK_TIMES"] == "3"
         assert (await end(client, half)).code == 0  # the copy is known again
         assert len(stored(broker, "T")) == 1
 
@@ -370,7 +371,7 @@ async def test_a_check_that_the_disk_refuses_is_done_later(autojump_clock: MockC
         assert broker.transactions.ledger.window.state(half.offset) is Mark.OPEN
         await stay(client, 30)
         ((asked, message),) = questions(client)
-        assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
+        assert message.wire_properties["TRANSACTION_CHECK_TIMES"] == "1"
         assert (await end(client, asked, from_transaction_check=True)).code == 0
 
 
@@ -385,7 +386,7 @@ async def test_a_half_message_that_cannot_be_stored_again_is_set_aside(autojump_
         await send_half(client, "U3")
         await trio.sleep(31)
         assert [asked.transaction_id for asked, _ in questions(client)] == ["U1", "U3"]
-        assert [message.properties["UNIQ_KEY"] for message in stored(broker, DISCARDED)] == ["U2"]
+        assert [message.wire_properties["UNIQ_KEY"] for message in stored(broker, DISCARDED)] == ["U2"]
 
 
 @pytest.mark.parametrize("most", [1, 16, 1000])

@@ -12,7 +12,7 @@ from rocketpy.wire.bodies.route import KVTable
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.broker import Broker
-from rocketpy_broker_sim.broker.put_times import PutTimes
+from rocketpy_broker_sim.broker.putting.put_times import PutTimes
 from rocketpy_broker_sim.config import BrokerRole
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.running_flags import RunningFlag

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import socket
+from types import ModuleType
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_printing_a_file_says_what_is_odd_about_it(
     assert broker.main(["-c", file, option]) == 0
     printed = capsys.readouterr()
     assert printed.err.splitlines() == [
-        f"rocketpy-broker: warning: {file}, line 2: unknown key 'brokerNmae' is ignored: do you mean brokerName?"
+        f"rocketpy-broker: warning: {file}, line 2: unknown key 'brokerNmae' is ignored: did you mean brokerName?"
     ]
     assert "bindAddress=127.0.0.1" in printed.out.splitlines()
 
@@ -230,6 +231,59 @@ def test_refusals_and_warnings_reach_the_log_and_the_screen(place: Place, capsys
         assert "a file stands where a folder is needed" in text
 
 
+LEVELS = ["debug", "info", "warning", "error"]
+
+
+def log_of_every_level() -> int:
+    for level in LEVELS:
+        logging.getLogger("rocketpy_broker_sim.broker").log(logging.getLevelName(level.upper()), "a %s line", level)
+    return 0
+
+
+@pytest.mark.parametrize(("wanted", "first"), [(None, "warning"), *zip(LEVELS, LEVELS, strict=True)])
+def test_standard_error_has_the_lines_from_the_level_that_was_chosen(
+    capsys: pytest.CaptureFixture[str], wanted: str | None, first: str
+) -> None:
+    assert run_command("rocketpy-broker", None, log_of_every_level, log_level=wanted) == 0
+    expected = [f"rocketpy-broker: {level}: a {level} line" for level in LEVELS[LEVELS.index(first) :]]
+    assert capsys.readouterr().err.splitlines() == expected
+
+
+@pytest.mark.parametrize(("wanted", "first"), [(None, "info"), *zip(LEVELS, LEVELS, strict=True)])
+def test_a_file_has_the_lines_from_the_level_that_was_chosen(
+    place: Place, capsys: pytest.CaptureFixture[str], wanted: str | None, first: str
+) -> None:
+    log = place.home / "log"
+    assert run_command("rocketpy-broker", str(log), log_of_every_level, log_level=wanted) == 0
+    texts = [line.rpartition(": ")[2] for line in log.read_text("utf-8").splitlines()]
+    assert texts == [f"a {level} line" for level in LEVELS[LEVELS.index(first) :]]
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("command", [broker, namesrv, sim])
+def test_a_level_that_is_none(capsys: pytest.CaptureFixture[str], command: ModuleType) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--log-level", "loud"])
+    assert ended.value.code == 2
+    assert "--log-level: invalid choice: 'loud'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [broker, namesrv])
+def test_the_commands_of_servers_pass_the_level_on(
+    place: Place, capsys: pytest.CaptureFixture[str], command: ModuleType
+) -> None:
+    file = place.write("odd.conf", "frobnicate=1\n")
+    for level, is_there in (("warning", True), ("error", False)):
+        assert command.main(["-c", file, "-p", "--log-level", level]) == 0
+        assert ("unknown key 'frobnicate'" in capsys.readouterr().err) is is_there
+
+
+def test_the_simulator_passes_the_level_on(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sim, "serve", lambda opening: log_of_every_level())
+    assert sim.main(["--log-level", "error"]) == 0
+    assert capsys.readouterr().err == "rocketpy-broker-sim: error: a error line\n"
+
+
 # --- stop ----------------------------------------------------------------------------------------------
 
 
@@ -302,4 +356,4 @@ def test_a_demonstration_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         sim.main(["demo", "--count", "0"])
     assert ended.value.code == 2
-    assert "'0' is not a number from 1 on" in capsys.readouterr().err
+    assert "'0' is not a number of 1 or more" in capsys.readouterr().err

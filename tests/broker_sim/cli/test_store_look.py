@@ -334,7 +334,7 @@ def test_settings_say_nothing_of_a_port_that_is_not_opened(look, tmp_path):
     (tmp_path / "b.conf").write_text("mappedFileSizeCommitLog=131072\nmappedFileSizeComitLog=1\n")
     look("commitlog", unpacked("5.3.3-clean"), "-c", tmp_path / "b.conf")
     assert look.status == 0
-    assert "do you mean mappedFileSizeCommitLog?" in look.err
+    assert "did you mean mappedFileSizeCommitLog?" in look.err
     assert len(look.err.splitlines()) == 1
 
 

@@ -75,7 +75,7 @@ def golden(owners: tuple[str, ...]) -> dict[str, Key]:
     return found
 
 
-READERS = {"broker": {"broker", "store", "cli"}, "name server": {"namesrv", "cli"}}
+READERS = {"broker": {"broker", "store", "cli", "metrics"}, "name server": {"namesrv", "cli", "metrics"}}
 """Where the settings of a server are read: a key that both have means nothing to the one that does not look at it."""
 
 

@@ -9,6 +9,7 @@ from rocketpy_broker_sim.config import (
     BrokerRole,
     FlushDiskType,
     MessageStoreConfig,
+    MetricsExporterType,
     as_properties,
     broker_config,
     format_properties,
@@ -178,7 +179,7 @@ def test_a_value_that_cannot_be_used_names_file_line_and_key(line: str, says: st
 def test_a_warning_names_the_line_and_the_key_that_was_meant() -> None:
     _, warnings = read_broker_properties("bindAddress=127.0.0.1\nbrokerNmae=x\n\nwhatever=1", "b.conf")
     assert warnings == [
-        "b.conf, line 2: unknown key 'brokerNmae' is ignored: do you mean brokerName?",
+        "b.conf, line 2: unknown key 'brokerNmae' is ignored: did you mean brokerName?",
         "b.conf, line 4: unknown key 'whatever' is ignored: no release from 4.9.7 to 5.3.3 has it",
     ]
 
@@ -186,7 +187,7 @@ def test_a_warning_names_the_line_and_the_key_that_was_meant() -> None:
 def test_a_file_of_another_kind_is_said_to_be_one_in_few_words() -> None:
     _, warnings = read_namesrv_properties("bindAddress=::1\n" + "".join(f"line{n}: text\n" for n in range(100_000)))
     assert len(warnings) == 21
-    assert warnings[-1] == "99980 more unknown keys are ignored: is this such a file?"
+    assert warnings[-1] == "99980 more unknown keys are ignored: is this a configuration file?"
 
 
 def test_keywords_reach_every_part() -> None:
@@ -199,8 +200,38 @@ def test_keywords_reach_every_part() -> None:
     assert namesrv_config(listen_port=1, kv_config_path="x").kv_config_path == "x"
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("PROM", MetricsExporterType.PROM, ""),
+        ("prom", MetricsExporterType.PROM, ""),
+        ("2", MetricsExporterType.PROM, ""),
+        ("DISABLE", MetricsExporterType.DISABLE, ""),
+        ("1", MetricsExporterType.OTLP_GRPC, "metricsExporterType=OTLP_GRPC exports nothing here"),
+        ("LOG", MetricsExporterType.LOG, "metricsExporterType=LOG exports nothing here"),
+    ],
+)
+def test_the_type_of_metrics_has_a_name_or_a_number_as_in_java(
+    text: str, kind: MetricsExporterType, words: str
+) -> None:
+    lines = f"bindAddress=127.0.0.1\nmetricsExporterType={text}\nmetricsPromExporterPort=7000"
+    for config, warnings in (read_broker_properties(lines), read_namesrv_properties(lines)):
+        assert config.metrics.metrics_exporter_type is kind
+        assert config.metrics.metrics_prom_exporter_port == 7000
+        assert [words in warning for warning in warnings] == [True] * bool(words)
+
+
+def test_metrics_that_everybody_can_read_are_warned_of() -> None:
+    lines = "bindAddress=127.0.0.1\nmetricsExporterType=PROM\nmetricsPromExporterHost=0.0.0.0"
+    _, warnings = read_broker_properties(lines)
+    assert warnings == ["metrics are open to every machine that can connect: set metricsPromExporterHost=127.0.0.1"]
+    for wrong in ("metricsExporterType=9", "metricsExporterType=STATSD", "metricsPromExporterPort=65536"):
+        with pytest.raises(ConfigError, match=wrong.partition("=")[0]):
+            read_broker_properties(wrong)
+
+
 def test_a_keyword_nobody_knows_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'brokr_name': do you mean broker_name"):
+    with pytest.raises(ConfigError, match="'brokr_name': did you mean broker_name"):
         broker_config(brokr_name="b")
     with pytest.raises(ConfigError, match="broker_name"):
         namesrv_config(broker_name="b")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from rocketpy_broker_sim.config import BrokerConfig, MessageStoreConfig
+from rocketpy_broker_sim.config import BrokerConfig, MessageStoreConfig, MetricsConfig
 from rocketpy_broker_sim.config.namesrv import NamesrvConfig
 from rocketpy_broker_sim.config.server import NettyServerConfig
 from rocketpy_broker_sim.config.settings import Settings
 
-KINDS = [BrokerConfig, MessageStoreConfig, NamesrvConfig, NettyServerConfig]
+KINDS = [BrokerConfig, MessageStoreConfig, MetricsConfig, NamesrvConfig, NettyServerConfig]
 
 
 @pytest.mark.parametrize("kind", KINDS)

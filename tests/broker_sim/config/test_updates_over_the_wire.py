@@ -1,4 +1,4 @@
-"""Whoever reaches the port of a server may change harmless settings; every other key is refused, whatever its case."""
+"""Anyone who reaches the port of a server may change harmless settings; other keys are refused, whatever their case."""
 
 from __future__ import annotations
 

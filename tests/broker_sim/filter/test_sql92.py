@@ -186,7 +186,7 @@ def test_F3_properties_are_looked_up_as_they_are_stored() -> None:
         ("a = 5 AND OR b = 6", 11, "'OR' does not fit, expected"),
         ("(a = 5", 7, r"expected \) or OR"),
         ("a # 5", 3, "'#' means nothing here"),
-        ("a = 'x", 5, "a text begins here and does not end"),
+        ("a = 'x", 5, "a string begins here and does not end"),
         ("a IN (5)", 7, "expected a text in single quotes"),
         ("a > '5'", 5, "without quotes"),
         ("'b' IN ('b')", 1, "a property on its left"),
@@ -197,7 +197,7 @@ def test_F3_properties_are_looked_up_as_they_are_stored() -> None:
         ("a > 1e999", 5, "too large"),
         ("a > 0.0", 5, "write 0"),
         ("a NOT 5", 7, "expected .*BETWEEN"),
-        ("NOT " * 65 + "a", 261, "stand in each other"),
+        ("NOT " * 65 + "a", 261, "levels of nesting"),
         ("a = 1 OR " * 200 + "a = 1", 1153, "more than 256 operators"),
         ("a" * (MOST_CHARACTERS + 1), MOST_CHARACTERS + 1, "16384 are allowed"),
     ],
@@ -212,11 +212,11 @@ def test_F4_what_is_wrong_is_told_with_its_place(text: str, position: int, said:
 
 DEEP_AND_LONG = [
     ("(" * 64 + "a = 1" + ")" * 64, True),
-    ("(" * 16_000 + "a = 1", "64 parentheses"),
+    ("(" * 16_000 + "a = 1", "64 levels of parentheses"),
     (" AND ".join(["(a = 1)"] * 100), True),
     ("a = 1" + " AND a = 1" * 126 + " AND b = 1", False),
     ("a = 1 OR " * 1000 + "a", "256 operators"),
-    ("a = 1" + " = TRUE" * 100, "64 parts"),
+    ("a = 1" + " = TRUE" * 100, "64 levels of nesting"),
     ("NOT " * 4000 + "a", "256 operators"),
     ("-" * 300 + "1 IS NULL", "256 operators"),
     # Too many are refused before the last of them, because they are all reduced after that one.
@@ -281,11 +281,11 @@ def test_expressions_are_compiled_once_and_the_oldest_are_forgotten() -> None:
     assert not compiler.is_loaded
     first = compiler.compile("a = 1")
     assert compiler.is_loaded
-    assert compiler.compile("a = 1") is first is compiler.known("a = 1")
-    assert compiler.known("a = 2") is None
+    assert compiler.compile("a = 1") is first is compiler.cached("a = 1")
+    assert compiler.cached("a = 2") is None
     for number in range(1000):
         compiler.compile(f"a = {number + 2}")
-    assert compiler.known("a = 1") is None
+    assert compiler.cached("a = 1") is None
 
 
 def test_expressions_are_compiled_in_steps() -> None:

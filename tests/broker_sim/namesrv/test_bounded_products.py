@@ -79,7 +79,7 @@ def test_settings_of_queues_that_changed_are_kept_no_longer_than_topics():
     for number in range(100):
         queue = QueueData(broker_name="b", read_queue_nums=number, write_queue_nums=1, perm=6)
         assert tables.register_topic("t1", {"b": queue})
-    assert len(tables.table._alike["b"]) <= 2
+    assert len(tables.table._shared["b"]) <= 2
 
 
 def test_topics_that_are_gone_are_not_kept_for_the_end_of_a_round():

@@ -30,7 +30,7 @@ UNKEPT = {
 
 # What differs between Apache's answers and ours, and why.
 DIFFERENCES = {
-    "opaque": "whoever asks chooses it",
+    "opaque": "the client chooses it",
     "remark": "texts for people; ours says what to do next, and leaves it out where Apache's sends a placeholder",
     "language": "each says what it is written in",
     "serialize_type": "5.3.3 answers in its own, ours in that of the request, as 4.9.7 does",

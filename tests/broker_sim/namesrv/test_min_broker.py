@@ -130,5 +130,5 @@ async def test_threat_L8_few_brokers_are_told_at_a_time_and_the_rest_in_one_line
         assert len(nursery.child_tasks) == 256
         await trio.sleep(1)
         assert not nursery.child_tasks
-    told = [record.getMessage() for record in caplog.records if "not told of it" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if "are not notified" in record.getMessage()]
     assert [line.split()[0] for line in told] == ["744", "1000"]

@@ -65,7 +65,7 @@ def _head(record: MessageExt) -> dict[str, object]:
 
 
 def _texts(record: MessageExt) -> dict[str, object]:
-    properties = record.properties
+    properties = record.wire_properties
     return {
         "topic": record.topic,
         "properties": properties,

@@ -55,7 +55,7 @@ def test_B3_properties_of_the_broker_go_to_every_item(own, added, stored, with_c
     store.commit_pending()
     store.reput()
     for each in read_queue(store):
-        properties = dict(each.properties)
+        properties = dict(each.wire_properties)
         assert ("__CRC32#" in properties) is with_crc
         properties.pop("__CRC32#", None)
         assert properties == stored
@@ -222,7 +222,7 @@ def test_a_forged_checksum_is_not_taken_for_ours():
     store.reput()
     again = open_store(storage.clone(), enabled_append_prop_crc=True, force_verify_prop_crc=True)
     assert bodies(again) == [b"a", b"b", b"c"]
-    assert all(each.properties["__CRC32#"] != "0000000000" for each in read_queue(again))
+    assert all(each.wire_properties["__CRC32#"] != "0000000000" for each in read_queue(again))
 
 
 @pytest.mark.parametrize("flag", [TRANSACTION_PREPARED, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK])

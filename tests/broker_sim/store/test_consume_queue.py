@@ -1,4 +1,4 @@
-"""Consume queues: what an entry says, how they are built anew, and where they begin after a cleaning."""
+"""Consume queues: what an entry says, how they are rebuilt, and where they begin after a cleaning."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_ST10_units_below_the_start_of_the_log_hide_nothing() -> None:
 
 @pytest.mark.parametrize("emptied", [True, False])
 def test_ST10_a_queue_that_begins_later_knows_its_end_when_all_its_units_are_cut(emptied: bool) -> None:
-    """A crash amid recovery leaves such a queue: its units were cut, and are not there again."""
+    """A crash during recovery leaves such a queue: its units were cut, and are not there again."""
     storage = MemoryStorage()
     store = open_store(storage)
     fill(store, 26)
@@ -242,7 +242,7 @@ def test_ST10_a_queue_without_records_keeps_its_end_when_others_are_built_anew()
 
 
 def test_an_empty_file_that_a_crash_left_stands_in_nobodys_way() -> None:
-    """It was made, and nothing more; the queue may be built anew, deleted, or go on elsewhere."""
+    """It was made, and nothing more; the queue may be rebuilt, deleted, or go on elsewhere."""
     storage = MemoryStorage()
     store = open_store(storage)
     fill(store, 12)

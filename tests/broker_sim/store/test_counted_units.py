@@ -1,4 +1,4 @@
-"""How many units there are is known to every start, so that none builds its queues anew without a reason."""
+"""How many units there are is known to every start, so that none rebuilds its queues without a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deleted topic stays deleted: through crashes, lost files and queues that are built anew."""
+"""A deleted topic stays deleted: through crashes, lost files and queues that are rebuilt."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_threads_warm_while_the_loop_rolls(tmp_path):
 
 
 def test_threat_L9_an_error_that_the_thread_is_told_is_told_to_the_log_too(monkeypatch):
-    """As on Linux: whoever has the file open hears once that its pages could not be written."""
+    """As on Linux: each open descriptor of the file reports once that its pages could not be written."""
     store = open_store()
     put_all(store, [message(BIG)])
     spare = store.files_ahead.begin(nullcontext())

@@ -102,7 +102,7 @@ def test_keys_of_a_batch_are_found_one_by_one():
     assert [found(store, f"{n:032X}") for n in range(5)] == [[position] for position in put.offsets]
 
 
-# --- what it bears ---------------------------------------------------------------------------------------
+# --- what it tolerates -----------------------------------------------------------------------------------
 
 
 def test_ST15_the_checkpoint_is_written_and_read():

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from rocketpy.wire.java_hash import string_hash
 from rocketpy_broker_sim.store.index import keys as index_keys
+from rocketpy_broker_sim.store.index.batch_keys import absolute
 from rocketpy_broker_sim.store.index.keys import KeyHashes, hash_of
+from tests.tables import Table
+from tests.vectors import java_cases, vector
 
 TOPICS = ["T", "Orders", "%RETRY%group", "Größe", "x" * 127]
+
+
+def test_what_an_index_keeps_of_a_text_is_java_s_and_never_negative() -> None:
+    with Table() as table:
+        for text, expected in [*java_cases("index_key_hash"), *vector("index_key_hash").items()]:
+            with table.row(f"{text!a:.40}"):
+                assert absolute(string_hash(text)) == expected
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 32, 40, 255, 256, 257, 300])

@@ -1,4 +1,4 @@
-"""The key index after a kill, amid a flush, without its files, with too many of them."""
+"""The key index after a kill, during a flush, without its files, with too many of them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 AS_ON_WINDOWS = """
 import asyncio, os, select, shutil, signal, socket, ssl, subprocess, sys, tempfile, trio
-import attrs, lark, msgpack, sortedcontainers, tenacity
+import attrs, lark, msgpack, tenacity
 for name in ("fcntl", "resource", "pwd", "grp", "termios"):
     sys.modules[name] = None
 for name in ("pread", "pwrite", "preadv", "pwritev", "fdatasync", "sysconf", "uname", "getuid", "geteuid",

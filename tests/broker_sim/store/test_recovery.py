@@ -1,4 +1,4 @@
-"""Opening after a stop or a crash: what is cut, what is built anew, what is refused."""
+"""Opening after a stop or a crash: what is cut, what is rebuilt, what is refused."""
 
 from __future__ import annotations
 

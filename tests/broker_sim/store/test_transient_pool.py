@@ -143,7 +143,7 @@ def test_only_a_master_with_asynchronous_flushing_has_a_pool(settings, caplog):
     assert not caplog.records
     assert pooled(**settings).pool is None
     (warning,) = caplog.records
-    assert "transientStorePoolEnable changes nothing" in warning.message
+    assert "transientStorePoolEnable has no effect" in warning.message
 
 
 def test_a_deleted_topic_takes_what_is_in_buffers_with_it():

@@ -1,4 +1,4 @@
-"""Opening after a crash touches only the queues that may lack units, and makes no file anew."""
+"""Opening after a crash touches only the queues that may lack units, and recreates no file."""
 
 from __future__ import annotations
 

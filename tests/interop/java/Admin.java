@@ -22,36 +22,48 @@ import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
- * Apache's admin client behind standard input: each line a JSON object with a "command" and its arguments, each
- * answered by one "result" or "failed" line, in order. The end of input ends it.
+ * Apache's admin clients behind standard input, one for each "namesrv" that is named: each line a JSON object with
+ * that, a "command" and its arguments, each answered by one "result" or "failed" line, in order. The end of input ends
+ * it.
  */
 public final class Admin {
     /** Whether this is 4.x, which takes the two strings of deleteTopicInNameServer the other way round. */
     private static final boolean OLDER = MQVersion.CURRENT_VERSION < MQVersion.Version.V5_0_0.ordinal();
 
+    private static final Map<String, Admin> STARTED = new LinkedHashMap<>();
+
     private final DefaultMQAdminExt admin;
 
-    private Admin(Options options) {
+    private Admin(String namesrv) {
         admin = new DefaultMQAdminExt(10_000L);
-        admin.setNamesrvAddr(options.required("namesrv"));
-        admin.setInstanceName("java-admin-" + ProcessHandle.current().pid());
+        admin.setNamesrvAddr(namesrv);
+        admin.setInstanceName("java-admin-" + ProcessHandle.current().pid() + "-" + STARTED.size());
     }
 
     public static void main(String[] arguments) throws Exception {
-        Admin driver = new Admin(new Options(arguments));
-        driver.admin.start();
-        Events.emit("ready");
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            driver.answer(JSON.parseObject(line));
+            answer(JSON.parseObject(line));
         }
-        driver.admin.shutdown();
+        for (Admin driver : STARTED.values()) {
+            driver.admin.shutdown();
+        }
         System.exit(0);
     }
 
-    private void answer(JSONObject request) {
+    private static Admin of(String namesrv) throws Exception {
+        Admin driver = STARTED.get(namesrv);
+        if (driver == null) {
+            driver = new Admin(namesrv);
+            driver.admin.start();
+            STARTED.put(namesrv, driver);
+        }
+        return driver;
+    }
+
+    private static void answer(JSONObject request) {
         try {
-            Events.emit("result", "value", execute(request));
+            Events.emit("result", "value", of(request.getString("namesrv")).execute(request));
         } catch (Exception error) {
             Events.emit("failed", "error", Events.describe(error));
         }
@@ -187,7 +199,7 @@ public final class Admin {
         return found;
     }
 
-    /** What the command `mqadmin` prints; it is started anew for each line, in this JVM. */
+    /** What the command `mqadmin` prints; it is started once for each line, in this JVM. */
     private static String mqadmin(String[] arguments) {
         PrintStream out = System.out;
         PrintStream err = System.err;

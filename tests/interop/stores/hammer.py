@@ -1,4 +1,4 @@
-"""Sends amid which a broker is killed: the last one may be stored or not, and the next holder of the store knows."""
+"""Sends during which a broker is killed: the last one may be stored or not, and the next broker on the store knows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Hammer(threading.Thread):
 
     def run(self) -> None:
         for number in itertools.count():
-            body, keys = f"{self._stay} amid {number} ".encode() * 20, [f"{self._stay}-amid-{number}"]
+            body, keys = f"{self._stay} during {number} ".encode() * 20, [f"{self._stay}-during-{number}"]
             fields = message(*QUEUE, i=properties_of(self._stay, 2000 + number, keys))
             try:
                 answer = probe.call(self._broker, SEND_V2, fields, body, timeout=30)
@@ -45,7 +45,7 @@ class Hammer(threading.Thread):
                 self.acknowledged.set()
 
     def kill(self, kill: Callable[[], object]) -> None:
-        """Have the broker killed amid the sends."""
+        """Have the broker killed during the sends."""
         self.start()
         assert self.acknowledged.wait(WITHIN)
         kill()
@@ -53,7 +53,7 @@ class Hammer(threading.Thread):
 
 
 def find_out(broker: str, sent: Sent) -> None:
-    """Learn from the next holder whether the send amid which the broker was killed was stored."""
+    """Ask the next broker whether the send during which its predecessor was killed was stored."""
     if sent.unknown is None:
         return
     (body, keys), sent.unknown = sent.unknown, None

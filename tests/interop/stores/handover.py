@@ -44,7 +44,7 @@ TOPICS: Mapping[str, int] = {**QUEUES, LATER: 1}
 """All of them; `LATER` gets what falls due."""
 GROUPS = ("audit", "billing")
 SOON, NEVER = 2, 3
-"""Delay levels: due under whoever holds the store then, and never due in a test."""
+"""Delay levels: due while the next broker has the store, and never due in a test."""
 SETTINGS: Mapping[str, object] = {
     "messageDelayLevel": "1s 3s 2h",
     "mappedFileSizeCommitLog": 65_536,
@@ -71,7 +71,7 @@ class Sent:
         later: Bodies that fall due, by whose stay they were sent in.
         never: How many wait for a time that does not come.
         committed: (group, topic, queue) to the offset that was committed.
-        unknown: Body and keys of the send amid which a broker was killed.
+        unknown: Body and keys of the send during which a broker was killed.
     """
 
     bodies: dict[PLACE, list[bytes]] = field(default_factory=dict)
@@ -128,7 +128,7 @@ def _send_batch(broker: str, sent: Sent, stay: str) -> None:
     items = []
     for number in range(BATCH):
         item = Message(ORDERS, f"{stay} item {number}".encode(), tags="red", keys=f"{stay}-item-{number}")
-        item.properties["UNIQ_KEY"] = f"{stay.encode().hex().upper()[:8]:0<8}{number + 1000:024X}"
+        item.wire_properties["UNIQ_KEY"] = f"{stay.encode().hex().upper()[:8]:0<8}{number + 1000:024X}"
         items.append(item)
     answer = probe.call(broker, SEND_BATCH, message(ORDERS, 1, i="WAIT\x01true\x02", m="true"), encode_batch(items))
     sent.note(ORDERS, answer, [(item.body, [f"{stay}-item-{number}"]) for number, item in enumerate(items)])

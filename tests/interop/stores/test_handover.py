@@ -126,7 +126,7 @@ class Stays:
         self.check_tags(broker, found)
 
     def _is_all_there(self, broker: str) -> bool:
-        """Whether whoever has just started has brought all records into their queues."""
+        """Whether the broker that has just started has brought all records into their queues."""
         ends = {place: handover.end(broker, handover.MAX, place) for place in self.sent.bodies}
         return all(ends[place] >= len(bodies) for place, bodies in self.sent.bodies.items())
 
@@ -159,7 +159,7 @@ class Stays:
         for place in TAGGED:
             messages = decode_messages(b"".join(found.records[place]))
             for tag in TAGS:
-                wanted = [each.body for each in messages if each.properties["TAGS"] == tag]
+                wanted = [each.body for each in messages if each.system_properties["TAGS"] == tag]
                 assert handover.pulled_by_tag(broker, place, tag) == wanted, (place, tag)
 
     def check_keys(self, broker: str) -> None:

@@ -33,7 +33,7 @@ def look_at_brokers(history: History, cluster: LocalCluster, name: str) -> None:
 
 def _seen_aside(message: MessageExt) -> Seen:
     """A message of a topic of the broker's own; what recalls another one is no message of a producer."""
-    found, recalls = seen(message), message.properties.get(PropertyName.TIMER_DEL_UNIQUE_KEY)
+    found, recalls = seen(message), message.wire_properties.get(PropertyName.TIMER_DEL_UNIQUE_KEY)
     if recalls is None:
         return found
     id_ = f"recall:{recalls.rpartition('+')[2]}"
@@ -52,7 +52,7 @@ def _bounds(cluster: LocalCluster, topic: str) -> dict[Line, tuple[int, int]]:
 
 
 def note_end(history: History, plan: Plan, cluster: LocalCluster) -> None:
-    """Record what brokers hold at the end, and what follows for messages that were put aside."""
+    """Record what brokers hold at the end, and what follows for messages that were parked."""
     look_at_brokers(history, cluster, "the brokers at the end")
     stored: dict[str, Counter[str]] = {}
     for message in cluster.messages(SCHEDULE_TOPIC) + cluster.messages(TIMER_TOPIC):
@@ -63,7 +63,7 @@ def note_end(history: History, plan: Plan, cluster: LocalCluster) -> None:
         if not _is_copy(message):
             history.transactions[id_of(message.body)].copies += 1
     for message in cluster.messages(TRANSACTION_DISCARD_TOPIC):
-        checks = int(message.properties.get(PropertyName.TRANSACTION_CHECK_TIMES, "0"))
+        checks = int(message.wire_properties.get(PropertyName.TRANSACTION_CHECK_TIMES, "0"))
         history.transactions[id_of(message.body)].discarded.append(checks)
         history.had["given up"] += 1
 
@@ -71,4 +71,4 @@ def note_end(history: History, plan: Plan, cluster: LocalCluster) -> None:
 def _is_copy(message: MessageExt) -> bool:
     """Whether a broker has copied a half message, to ask about it later."""
     names = (PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRANSACTION_PREPARED_QUEUE_OFFSET)
-    return any(name in message.properties for name in names)
+    return any(name in message.wire_properties for name in names)

@@ -181,7 +181,7 @@ class Member:
         producer = self.producer
         tables = {
             "requests": len(producer.client.requests),
-            "sends": producer._under_way,
+            "sends": producer.outside.sends.total,
             "keys": len(producer._core.order),
             "messages that linger": len(producer.outside.accumulator) if producer.outside.accumulator else 0,
         }

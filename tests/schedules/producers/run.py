@@ -144,7 +144,7 @@ class _Run:
             group.deliveries.append(
                 Delivery(consumer=group.name, queue=found.line, offset=found.offset, id=found.id, began=now, ended=now)
             )
-            if answers is not None and message.properties.get("CORRELATION_ID"):
+            if answers is not None and message.wire_properties.get("CORRELATION_ID"):
                 await trio.sleep(self.chance.choice((0.0, 0.0, 0.5, 4.0)))
                 with suppress(RocketMQError):
                     await answers.send(create_reply_message(message, answer_to(message.body)))

@@ -15,8 +15,8 @@ import trio
 
 from rocketpy.client import transactions as ends
 from rocketpy.client.requests import Requests
-from rocketpy.consumer import rebalance
-from rocketpy.consumer.allocate import allocate
+from rocketpy.consumer.rebalancing import rebalance
+from rocketpy.consumer.rebalancing.allocate import allocate
 from rocketpy.errors import RequestTimeoutError
 from rocketpy.message import MessageQueue
 from rocketpy.producer import checks as client_checks
@@ -90,7 +90,7 @@ def sooner(method: Callable[..., Any], more: float) -> Any:
 
 def twice(self: Outside, done: Callable[[Any], None], outcome: Any) -> None:
     """`Outside._ended_here` that calls back twice."""
-    self._told_ended()
+    self.sends.end()
     done(outcome)
     done(outcome)
 

@@ -32,12 +32,12 @@ def id_of(body: bytes) -> str:
 
 def keys_of(message: Message | MessageExt) -> str | None:
     """Its keys, as they travel."""
-    return message.properties.get(PropertyName.KEYS)
+    return message.wire_properties.get(PropertyName.KEYS)
 
 
 def seen(message: MessageExt) -> Seen:
     """A message for the checker."""
-    properties = message.properties
+    properties = message.wire_properties
     return Seen(
         id=id_of(message.body),
         topic=message.topic,

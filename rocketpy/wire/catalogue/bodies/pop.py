@@ -17,11 +17,9 @@ __all__ = [
     "BatchAckMessageRequestBody",
     "BatchAckMsg",
     "MessageQueueAssignment",
-    "MessageRequestModeSerializeWrapper",
     "PopCheckPoint",
     "QueryAssignmentRequestBody",
     "QueryAssignmentResponseBody",
-    "SetMessageRequestModeRequestBody",
     "bits_of",
     "indices_of",
 ]
@@ -98,24 +96,6 @@ class QueryAssignmentResponseBody(Body):
     """The queues of one client."""
 
     message_queue_assignments: list[MessageQueueAssignment] = member(factory=list)
-
-
-@body
-class SetMessageRequestModeRequestBody(Body):
-    """How a group consumes a topic."""
-
-    topic: str | None = None
-    consumer_group: str | None = None
-    mode: MessageRequestMode = MessageRequestMode.PULL
-    pop_share_queue_num: Int32 = 0
-    """By how many clients a queue may be popped; 0 for all."""
-
-
-@body
-class MessageRequestModeSerializeWrapper(Body):
-    """How every group consumes, by topic and group. Also the file messageRequestMode.json."""
-
-    message_request_mode_map: dict[str, dict[str, SetMessageRequestModeRequestBody]] = member(factory=dict)
 
 
 # --- bodies of messages in the revive topic ------------------------------------------------------------

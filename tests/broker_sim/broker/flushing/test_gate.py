@@ -13,7 +13,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.flushing import flusher
 from rocketpy_broker_sim.broker.flushing.gate import Durability, Progress
-from rocketpy_broker_sim.broker.put_times import PutTimes
+from rocketpy_broker_sim.broker.putting.put_times import PutTimes
 from rocketpy_broker_sim.broker.replies import Reply
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.flushing.test_flusher import Hanging

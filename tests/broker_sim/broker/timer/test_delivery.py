@@ -60,9 +60,9 @@ async def test_DL3_a_delivered_message_says_what_apaches_says(autojump_clock: Mo
         await setup.send(body=b"body", TIMER_DELAY_SEC="2", TAGS="a", mine="yes")
         await trio.sleep(3)
         (message,) = setup.messages()
-        assert EPOCH + 2300 <= int(message.properties.pop("TIMER_DEQUEUE_MS")) <= EPOCH + 2302
+        assert EPOCH + 2300 <= int(message.wire_properties.pop("TIMER_DEQUEUE_MS")) <= EPOCH + 2302
         added = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultCluster"}
-        assert message.properties == {
+        assert message.wire_properties == {
             "UNIQ_KEY": "U1", "TIMER_DELAY_SEC": "2", "TAGS": "a", "mine": "yes", **added, "REAL_TOPIC": "T",
             "REAL_QID": "0", "TIMER_OUT_MS": str(EPOCH + 2000), "TIMER_ENQUEUE_MS": str(EPOCH),
         }  # fmt: skip
@@ -88,7 +88,7 @@ async def test_DL3_a_delay_level_takes_precedence(autojump_clock: MockClock) -> 
         await trio.sleep(5)
         (message,) = setup.messages()
     assert setup.arrived["T"][0] - start == pytest.approx(1, abs=0.01)
-    assert not any(name.startswith("TIMER") for name in message.properties)
+    assert not any(name.startswith("TIMER") for name in message.wire_properties)
 
 
 @pytest.mark.parametrize("moment", [1, EPOCH - 5000, EPOCH])
@@ -158,7 +158,7 @@ async def test_DL3_beyond_the_window_a_message_goes_through_the_timer_again(auto
         (message,) = setup.messages()
         (arrived,) = setup.arrived["T"]
         assert EPOCH + arrived * 1000 == pytest.approx(moment, abs=1.5)
-        rolls = int(message.properties["TIMER_ROLL_TIMES"])
+        rolls = int(message.wire_properties["TIMER_ROLL_TIMES"])
         assert 40 // 6 - 1 <= rolls <= 40 // 3
         assert len(setup.messages(TIMER_TOPIC)) == rolls + 1
         assert setup.broker.timers.metrics.count("T") == 0

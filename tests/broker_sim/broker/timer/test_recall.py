@@ -23,7 +23,7 @@ async def test_DL5_a_recalled_message_is_not_delivered_and_others_are(autojump_c
         answer = await setup.recall(handles[2])
         assert (answer.code, answer.ext_fields["msgId"]) == (0, "U2")
         await trio.sleep(15)
-        assert [message.properties["UNIQ_KEY"] for message in setup.messages()] == ["U0", "U1", "U3", "U4"]
+        assert [message.wire_properties["UNIQ_KEY"] for message in setup.messages()] == ["U0", "U1", "U3", "U4"]
         assert setup.broker.timers.metrics.count("T") == 0
 
 
@@ -37,7 +37,7 @@ async def test_DL5_a_recall_counts_though_the_disk_keeps_it_out_of_its_queue(aut
             assert (await setup.recall(given)).code == 0
             await trio.sleep(15)
         await trio.sleep(30)
-        assert [message.properties["UNIQ_KEY"] for message in setup.messages()] == ["other"]
+        assert [message.wire_properties["UNIQ_KEY"] for message in setup.messages()] == ["other"]
 
 
 async def test_a_stop_amid_a_second_keeps_the_count_of_what_waits(autojump_clock: MockClock) -> None:
@@ -61,7 +61,7 @@ async def test_DL5_what_recalls_is_stored_as_apaches_broker_does(autojump_clock:
         await setup.recall(found.encode())
         message = setup.messages(TIMER_TOPIC)[1]
         assert message.body == b"0"
-        assert {name: value for name, value in message.properties.items() if name != "BORN_TIMESTAMP"} == {
+        assert {name: value for name, value in message.wire_properties.items() if name != "BORN_TIMESTAMP"} == {
             "PGROUP": "p", "REAL_QID": "0", "REAL_TOPIC": "T", "TAGS": "_RECALL_TAG_",
             "TIMER_DELIVER_MS": str(EPOCH + 9001), "TIMER_DEL_UNIQKEY": "T+U1", "TIMER_OUT_MS": str(EPOCH + 9000),
             "UNIQ_KEY": "U1",
@@ -200,8 +200,8 @@ async def test_a_timer_message_says_nothing_of_its_time_that_a_client_made_up(au
         await setup.send(TIMER_DELAY_SEC="2", TIMER_OUT_MS="5", TIMER_ROLL_TIMES="9", REAL_TOPIC="Other")
         await trio.sleep(5)
         (message,) = setup.messages()
-        assert message.properties["TIMER_OUT_MS"] == str(EPOCH + 1000)
-        assert "TIMER_ROLL_TIMES" not in message.properties
+        assert message.wire_properties["TIMER_OUT_MS"] == str(EPOCH + 1000)
+        assert "TIMER_ROLL_TIMES" not in message.wire_properties
 
 
 async def test_how_far_the_timer_is_can_be_asked_for(autojump_clock: MockClock) -> None:
@@ -228,4 +228,4 @@ async def test_DL5_a_recall_outlives_the_broker(autojump_clock: MockClock, end: 
         left = storage.clone()
     async with timed(storage if end == "stop" else left) as setup:
         await trio.sleep(70)
-        assert [message.properties["UNIQ_KEY"] for message in setup.messages()] == ["U2"]
+        assert [message.wire_properties["UNIQ_KEY"] for message in setup.messages()] == ["U2"]

@@ -22,7 +22,7 @@ async def send_each_tenth(setup: Timed, count: int, begin: int) -> list[str]:
 
 
 def keys(setup: Timed) -> list[str]:
-    return [message.properties["UNIQ_KEY"] for message in setup.messages()]
+    return [message.wire_properties["UNIQ_KEY"] for message in setup.messages()]
 
 
 @pytest.mark.parametrize("stop_after", [0.2, 4.97, 5.02, 5.5, 5.96, 6.0, 6.31, 30])

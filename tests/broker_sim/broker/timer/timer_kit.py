@@ -30,14 +30,10 @@ class Timed:
         arrived: When each message of a topic could be read, in seconds of the loop, by topic.
     """
 
-    def __init__(self, broker: Broker, client: Client) -> None:
+    def __init__(self, broker: Broker, client: Client, arrived: dict[str, list[float]]) -> None:
         self.broker = broker
         self.client = client
-        self.arrived: dict[str, list[float]] = {}
-        broker.storing.turn.subscribe(self._note)
-
-    def _note(self, arrival: Arrival) -> None:
-        self.arrived.setdefault(arrival.topic, []).extend([trio.current_time()] * len(arrival.tags_codes))
+        self.arrived = arrived
 
     async def send(
         self, topic: str = "T", body: bytes = b"x", unique: str = "U1", **properties: str
@@ -68,8 +64,13 @@ class Timed:
 @asynccontextmanager
 async def timed(storage: MemoryStorage | None = None, **settings: object) -> AsyncIterator[Timed]:
     changes = {"mapped_file_size_timer_log": 5200, "recall_message_enable": True, **settings}
-    async with broker_and_client(storage=storage, **changes) as (broker, client):
-        yield Timed(broker, client)
+    arrived: dict[str, list[float]] = {}
+
+    def note(arrival: Arrival) -> None:
+        arrived.setdefault(arrival.topic, []).extend([trio.current_time()] * len(arrival.tags_codes))
+
+    async with broker_and_client(storage=storage, hear=[note], **changes) as (broker, client):
+        yield Timed(broker, client, arrived)
 
 
 def wall() -> int:

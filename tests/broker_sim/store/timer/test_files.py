@@ -122,7 +122,7 @@ def test_DL4_a_flush_that_fails_is_made_up_for(where: str) -> None:
 def test_DL4_a_wheel_of_another_size_is_refused_with_the_remedy() -> None:
     storage = MemoryStorage()
     storage.write_bytes_atomic(PATH, bytes(64))
-    with pytest.raises(StoreCorruptError, match="made again from the timer log"):
+    with pytest.raises(StoreCorruptError, match="rebuilt from the timer log"):
         Kit(storage)
 
 

@@ -1,0 +1,1 @@
+"""The command `rocketpy`: administration, sending and reading from the command line."""

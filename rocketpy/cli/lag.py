@@ -1,0 +1,166 @@
+"""rocketpy lag: show how far groups are behind, once or live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rocketpy.cli.command import Command
+from rocketpy.cli.options import cluster_option, internal_option
+from rocketpy.cli.output import Column, named, rate, time
+from rocketpy.cli.rows import row
+
+if TYPE_CHECKING:
+    from rocketpy.admin import GroupLag
+    from rocketpy.cli.session import Session
+    from rocketpy.sync import Admin
+
+__all__ = ["lag"]
+
+_GROUPS = (
+    named("group", "group"),
+    Column("lag", "lag", True),
+    Column("in flight", "inFlight", True),
+    rate("consumed/s", "rate"),
+    Column("topics", lambda row: str(len(row["topics"])), True),
+)
+_QUEUES = (
+    named("topic", "topic"),
+    named("broker", "broker"),
+    Column("queue", "queueId", True),
+    Column("committed", "committed", True),
+    Column("end", "end", True),
+    Column("lag", "lag", True),
+    Column("in flight", "inFlight", True),
+    time("consumed until", "lastConsumedAt"),
+)
+_EVERY = 2.0
+
+
+class _Lag:
+    """What `rocketpy lag` looks at.
+
+    Args:
+        admin: The cluster.
+        group: The group; None for all.
+        topic: Only this topic of it.
+        options: The cluster, and whether groups of RocketMQ's own are shown.
+    """
+
+    def __init__(self, admin: Admin, group: str | None, topic: str | None, options: dict[str, Any]) -> None:
+        self.group = group
+        self.columns = _GROUPS if group is None else _QUEUES
+        self.empty = "no group has offsets" if group is None else "the group has no offsets"
+        self.call = partial(admin.offsets.lags, **options) if group is None else partial(_one, admin, group, topic)
+
+    def rows(self, found: tuple[GroupLag, ...]) -> list[dict[str, Any]]:
+        """The rows of a table: groups, or the queues of the one group."""
+        return [each for lag in found for each in ([_group_row(lag)] if self.group is None else _queue_rows(lag))]
+
+    def below(self, found: tuple[GroupLag, ...]) -> list[str]:
+        """The lines below the table."""
+        return [] if self.group is None else [_total(each) for each in found]
+
+
+def _one(admin: Admin, group: str, topic: str | None) -> tuple[GroupLag, ...]:
+    from rocketpy.errors import BrokersFailedError
+
+    try:
+        return (admin.offsets.lag(group, topic=topic),)
+    except BrokersFailedError as error:
+        error.result = (error.result,)
+        raise
+
+
+def _group_row(found: GroupLag) -> dict[str, Any]:
+    return {
+        "group": found.group,
+        "lag": found.lag,
+        "inFlight": found.in_flight,
+        "rate": found.rate,
+        "topics": list(found.topics),
+    }
+
+
+def _queue_rows(found: GroupLag) -> Iterator[dict[str, Any]]:
+    return ({"group": found.group, **row(each, "lag", "in_flight")} for each in found.queues)
+
+
+def _total(found: GroupLag) -> str:
+    return f"{found.group}: {found.lag} behind, {found.in_flight} in flight, {found.rate:.1f} consumed a second"
+
+
+@click.command("lag", cls=Command)
+@click.argument("group", required=False)
+@click.option("--topic", "-t", metavar="NAME", help="Only this topic of the group.")
+@cluster_option("queues on the brokers")
+@internal_option("groups")
+@click.option("--watch", "-w", is_flag=True, help=f"Refresh until Ctrl-C, every {_EVERY:g} seconds by default.")
+@click.option("--every", type=float, metavar="SECONDS", help="With --watch: seconds between two refreshes.")
+@click.option("--times", type=int, metavar="N", help="With --watch: show it this many times, then stop.")
+@click.pass_obj
+def lag(
+    session: Session,
+    /,
+    group: str | None,
+    topic: str | None,
+    watch: bool,
+    every: float | None,
+    times: int | None,
+    **options: Any,
+) -> None:
+    """Show how far all groups are behind, or how far one group is behind in each queue."""
+    _check(group, topic, watch, every, times, options)
+    with session.admin() as admin:
+        look = _Lag(admin, group, topic, options)
+        if watch:
+            _watch(session, look, _EVERY if every is None else every, times)
+            return
+        found = session.partly(look.call)
+    session.output.rows(look.columns, look.rows(found), empty=look.empty)
+    for line in look.below(found):
+        session.output.note(line)
+
+
+def _check(
+    group: str | None, topic: str | None, watch: bool, every: float | None, times: int | None, options: dict[str, Any]
+) -> None:
+    from rocketpy.errors import ConfigError
+
+    if group is None and topic is not None:
+        raise ConfigError("--topic needs a group: pass GROUP too")
+    if group is not None and any(options.values()):
+        raise ConfigError("--cluster and --internal are for all groups: leave GROUP or these options out")
+    if not watch and (every is not None or times is not None):
+        raise ConfigError("--every and --times need --watch")
+    if every is not None and not 0.1 <= every <= 86_400:
+        raise ConfigError(f"--every must be 0.1 to 86400 seconds, not {every:g}")
+    if times is not None and times < 1:
+        raise ConfigError(f"--times must be at least 1, not {times}")
+
+
+def _watch(session: Session, look: _Lag, every: float, times: int | None) -> None:
+    """Look until Ctrl-C. If the first look fails, the command fails; later failures are shown in place of the table."""
+    from rocketpy.cli.live import live
+    from rocketpy.errors import RocketMQError
+
+    never = Event()
+    looks = 0
+    with live(session.output, look.empty) as show:
+        while True:
+            session.failed.clear()
+            try:
+                found = session.partly(look.call)
+                show(look.columns, look.rows(found), [*look.below(found), *map(str, session.failed)])
+            except RocketMQError as error:
+                if not looks:
+                    raise
+                show(look.columns, [], [str(error)])
+            looks += 1
+            if looks == times:
+                return
+            never.wait(every)

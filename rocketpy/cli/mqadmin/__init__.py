@@ -1,0 +1,1 @@
+"""The command names and options of Apache's mqadmin, for people who know them."""

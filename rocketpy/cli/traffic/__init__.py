@@ -1,0 +1,1 @@
+"""The messages that commands print, send and measure."""

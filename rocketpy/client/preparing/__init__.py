@@ -1,0 +1,1 @@
+"""Messages made ready to send: checked, encoded, compressed, put into batches."""

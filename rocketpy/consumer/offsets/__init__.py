@@ -1,0 +1,1 @@
+"""Offsets: where they are kept, where a queue starts, and what brokers say of them."""

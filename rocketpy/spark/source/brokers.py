@@ -1,0 +1,157 @@
+"""What a source asks about queues, for the blocking code that plans reads: which there are, and how far they reach.
+
+Requests are made again as `rocketpy.spark.source.retrying` says. All queues are asked at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from rocketpy.client.api import offset as offset_api
+from rocketpy.client.homes import home_of
+from rocketpy.consumer.offsets.queue_offsets import QueueOffsets
+from rocketpy.errors import SubscriptionGroupNotExistError
+from rocketpy.spark.source.retrying import retried
+from rocketpy.spark.source.topics import chosen_queues
+
+if TYPE_CHECKING:
+    from rocketpy.client.instance import MQClientInstance
+    from rocketpy.message import MessageQueue
+    from rocketpy.spark.source.options import SourceOptions
+
+__all__ = ["Brokers"]
+
+T = TypeVar("T")
+
+
+class Brokers:
+    """Asks on behalf of one read. Any thread may use it.
+
+    Args:
+        client: an open client, of the trio surface, that lives in the portal.
+        options: what to read, and how patient to be.
+    """
+
+    def __init__(self, client: MQClientInstance, options: SourceOptions) -> None:
+        self._client = client
+        self._options = options
+        self._home = home_of(client)
+        self._offsets = QueueOffsets(client, options.group)
+
+    def queues(self, *, patient: bool = True) -> tuple[MessageQueue, ...]:
+        """The queues to read that there are now, sorted.
+
+        Args:
+            patient: whether to ask again when the name servers do not answer.
+
+        Raises:
+            ConfigError: an assigned queue does not exist.
+            RocketMQError: a topic cannot be found, or the name servers do not answer.
+        """
+
+        async def ask() -> tuple[MessageQueue, ...]:
+            return await chosen_queues(self._client, self._options.choice)
+
+        if not patient:
+            return self._home.call(ask)
+        return self._home.call(retried, ask, self._options, doing="looking for the queues to read")
+
+    def know(self, topic: str) -> bool:
+        """Whether the name servers know a topic now: a route that was kept from before does not count.
+
+        Raises:
+            RocketMQError: the name servers do not answer.
+        """
+        return self._home.call(self._client.routes.refresh_existing, topic) is not None
+
+    def bounds(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, tuple[int, int]]:
+        """The offsets of the oldest and of the next message of each queue.
+
+        Raises:
+            RocketMQError: a broker does not answer.
+        """
+        return self._of_each(self._offsets.bounds, queues, "asking how far queues reach")
+
+    def beginnings(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """The offset of the oldest message of each queue.
+
+        Raises:
+            RocketMQError: a broker does not answer.
+        """
+        return self._of_each(self._offsets.beginning, queues, "asking where queues begin")
+
+    def ends(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """The offset of the next message of each queue.
+
+        Raises:
+            RocketMQError: a broker does not answer.
+        """
+        return self._of_each(self._offsets.end, queues, "asking where queues end")
+
+    def at_times(self, times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The offset of the first message of each queue that was stored at a time (ms since 1970) or after it.
+
+        Raises:
+            RocketMQError: a broker does not answer.
+        """
+
+        async def at(queue: MessageQueue) -> int:
+            return await self._offsets.at(queue, times[queue])
+
+        return self._of_each(at, times, "searching queues by time")
+
+    def committed(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """The committed offset of the group in each queue; None where there is none.
+
+        Raises:
+            RocketMQError: a broker does not answer.
+        """
+        return self._of_each(self._offsets.committed, queues, "asking for committed offsets")
+
+    def commit(
+        self, group: str, offsets: Mapping[MessageQueue, int], *, patient: bool = False
+    ) -> dict[MessageQueue, int]:
+        """Commit offsets of a group. Returns those that are committed.
+
+        A broker knows the group once something was pulled from it, and until then it takes no offsets of the group.
+
+        Args:
+            group: the group.
+            offsets: by queue, each that of the next message to read.
+            patient: whether to try again when a broker does not answer.
+
+        Raises:
+            RocketMQError: a broker does not answer, or refuses.
+        """
+        client = self._client
+        done: dict[MessageQueue, int] = {}
+
+        async def tell(queue: MessageQueue) -> None:
+            address = await self._offsets.master(queue)
+            offset, timeout = offsets[queue], client.config.request_timeout
+            with suppress(SubscriptionGroupNotExistError):
+                await offset_api.update_consumer_offset(
+                    client.pool, address, group, queue, offset, wait=True, timeout=timeout
+                )
+                done[queue] = offset
+
+        if patient:
+            self._of_each(tell, offsets, f"committing offsets of {group}")
+        else:
+            self._home.call(self._offsets.of_each, tell, list(offsets))
+        return done
+
+    def _of_each(
+        self, ask: Callable[[MessageQueue], Awaitable[T]], queues: Iterable[MessageQueue], doing: str
+    ) -> dict[MessageQueue, T]:
+        wanted = sorted(queues)
+
+        async def ask_all() -> dict[MessageQueue, T]:
+            return await self._offsets.of_each(ask, wanted)
+
+        topics = sorted({queue.topic for queue in wanted})
+        if not wanted:
+            return {}
+        return self._home.call(retried, ask_all, self._options, doing=doing, client=self._client, topics=topics)

@@ -1,0 +1,1 @@
+"""Filters by properties: those of all groups, their compiled expressions, and bit maps."""

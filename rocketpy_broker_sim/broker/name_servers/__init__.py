@@ -1,0 +1,1 @@
+"""What the broker tells its name servers, and when: registration, heartbeats, new topics."""

@@ -1,0 +1,1 @@
+"""The stages that lead a message into the store, and what they share."""

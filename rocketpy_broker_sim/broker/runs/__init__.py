@@ -1,0 +1,1 @@
+"""Sends, and commits, that arrived together and are carried out together."""

@@ -1,0 +1,1 @@
+"""Requests of the broker to its clients: questions, notifications, and replies."""
