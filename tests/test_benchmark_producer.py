@@ -178,7 +178,14 @@ def test_closing_answers_every_send_in_flight_and_loses_nothing_acknowledged(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.matrix)])
+@pytest.mark.parametrize(
+    "count",
+    [
+        2_000,
+        pytest.param(50_000, marks=pytest.mark.matrix),
+        pytest.param(100_000, marks=(pytest.mark.matrix, pytest.mark.nightly)),
+    ],
+)
 def test_the_memory_of_a_producer_stays_flat(site: Site, count: int):
     (bar,) = (bar for bar in PRODUCER_BARS if bar.figure.row == growth.SHAPE.name)
     warmed, sent, grown = trio.run(growth.grow, site.namesrv, SEND_TOPIC, count, min(count, 10_000))

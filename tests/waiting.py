@@ -200,7 +200,8 @@ def _is_given_a_clock(function: Function) -> bool:
 
 
 def _is_virtual(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name | ast.Attribute) and bool(VIRTUAL.search(ast.unparse(node)))
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return bool(VIRTUAL.fullmatch(name))
 
 
 def _sleeps(function: Function, imported: dict[str, str], virtual: bool) -> Iterator[ast.expr | ast.stmt]:

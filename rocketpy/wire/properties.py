@@ -118,4 +118,4 @@ def delete_property(text: str, name: str) -> str:
 
 def encode_crc_property(crc: int) -> bytes:
     """The property that ends a record with its own CRC: ten digits, the lowest first; a negative one counts as 0."""
-    return b"__CRC32#\x01%b\x02" % f"{max(crc, 0):010d}"[::-1].encode()
+    return b"__CRC32#\x01%b\x02" % (b"%010d" % max(crc, 0))[::-1]

@@ -35,7 +35,7 @@ from tests.crash.driver import CLOCK, Driver, Save, Sent, content_of
 from tests.crash.sim_disk import SimDisk
 from tests.crash.workloads import Recording
 
-__all__ = ["Moment", "Verdict", "judge", "observe"]
+__all__ = ["Moment", "Verdict", "disagreements", "judge", "observe", "seen_of"]
 
 LATER = CLOCK + 3_600_000
 _BROKERS_OWN = ("__CRC32#",)
@@ -197,7 +197,7 @@ def observe(driver: Driver, name: str, count: int | None, sends: list[Send]) -> 
         sends_before=count,
         bounds=bounds,
         committed=committed,
-        problems=_disagreements(driver, seen, sends),
+        problems=disagreements(driver, seen, sends),
     )
 
 
@@ -208,12 +208,13 @@ def _read(store: Any, topic: str, queue_id: int, low: int, high: int) -> list[Se
         result = store.reads.get(topic, queue_id, offset, 32)
         if not result.count or result.next_begin_offset <= offset:
             break
-        found += [_seen(each, topic, queue_id) for each in decode_messages(result.records)]
+        found += [seen_of(each, topic, queue_id) for each in decode_messages(result.records)]
         offset = result.next_begin_offset
     return found
 
 
-def _seen(message: MessageExt, topic: str, queue_id: int) -> Seen:
+def seen_of(message: MessageExt, topic: str, queue_id: int) -> Seen:
+    """A message that was read from a queue, for the checker."""
     properties = {name: value for name, value in message.wire_properties.items() if name not in _BROKERS_OWN}
     id_ = message.body.partition(b":")[0].decode("ascii", "replace")
     if PropertyName.REAL_TOPIC in properties and topic != SCHEDULE_TOPIC:
@@ -233,7 +234,7 @@ def _seen(message: MessageExt, topic: str, queue_id: int) -> Seen:
     )
 
 
-def _disagreements(driver: Driver, seen: list[Seen], sends: list[Send]) -> list[str]:
+def disagreements(driver: Driver, seen: list[Seen], sends: list[Send]) -> list[str]:
     """Records of the log that no queue has. What was deleted with its topic may still stand in the log."""
     positions = {each.position for each in seen}
     removed = {send.topic for send in sends if send.optional}

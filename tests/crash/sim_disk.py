@@ -11,6 +11,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -347,6 +348,7 @@ def _left(path: str, node: FileNode | FolderNode, keep: Keep) -> Any:
     return folder
 
 
+@lru_cache(maxsize=4096)  # the same few hundred paths are opened all the time
 def _checked(path: str) -> str:
     if path and any(part in ("", ".", "..") or "\0" in part for part in path.split("/")):
         raise PermissionError(errno.EPERM, "refusing a path that could leave the root", path)

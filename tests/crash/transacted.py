@@ -30,8 +30,9 @@ from rocketpy_broker_sim.broker.transactions.checking import Asked, CheckService
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.serving.slices import in_slices
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageStatus
+from tests.checker import Seen
 from tests.crash.driver import CLOCK, HOST, Driver, broker_config
-from tests.crash.judge import LATER, observe
+from tests.crash.judge import LATER, disagreements, seen_of
 from tests.crash.sim_disk import SimDisk
 
 __all__ = ["Recorded", "Transaction", "TransactionDriver", "near_ends", "problems_after", "recorded"]
@@ -311,25 +312,28 @@ class _Look:
         self.delivered: Counter[str] = Counter()
         self.open: Counter[str] = Counter()
         self.aside: set[str] = set()
+        seen: list[Seen] = []
         for topic in store.reads.topics():
             for queue_id in store.reads.queue_ids(topic):
-                for offset, id_ in _ids(driver, topic, queue_id):
+                for each in _read(driver, topic, queue_id):
+                    seen.append(each)
+                    id_ = each.body.partition(b":")[0].decode()
                     if topic in TOPICS:
                         self.delivered[id_] += 1
                     elif topic == TRANSACTION_DISCARD_TOPIC:
                         self.aside.add(id_)
-                    elif topic == TRANSACTION_HALF_TOPIC and not window.state(offset):
+                    elif topic == TRANSACTION_HALF_TOPIC and not window.state(each.offset):
                         self.open[id_] += 1
-        self.problems = observe(driver, "", None, []).problems
+        self.problems = disagreements(driver, seen, [])
 
 
-def _ids(driver: Driver, topic: str, queue_id: int) -> Iterator[tuple[int, str]]:
+def _read(driver: Driver, topic: str, queue_id: int) -> Iterator[Seen]:
     store = driver.store
     offset = store.reads.min_offset(topic, queue_id)
     while offset < store.reads.max_offset(topic, queue_id):
         result = store.reads.get(topic, queue_id, offset, 32)
         for message in decode_messages(result.records):
-            yield message.queue_offset, message.body.partition(b":")[0].decode()
+            yield seen_of(message, topic, queue_id)
         assert result.next_begin_offset > offset
         offset = result.next_begin_offset
 

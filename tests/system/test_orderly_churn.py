@@ -19,7 +19,16 @@ from tests.system.cable import Cable
 from tests.system.consuming import World, wait_until, world
 
 BROKERS, QUEUES, MESSAGES, TROUBLES = 2, 3, 150, 10
-SEEDS = [pytest.param(seed, marks=[] if seed < 5 else pytest.mark.matrix) for seed in range(50)]
+QUICK, BY_DAY, ALL = 5, 20, 50
+"""Seeds in every run, in those with the matrices, and by night. The schedules have orderly groups by the hundred."""
+
+
+def marks_of(seed: int) -> list[pytest.MarkDecorator]:
+    """In which runs a seed is."""
+    return [] if seed < QUICK else [pytest.mark.matrix] if seed < BY_DAY else [pytest.mark.matrix, pytest.mark.nightly]
+
+
+SEEDS = [pytest.param(seed, marks=marks_of(seed)) for seed in range(ALL)]
 
 
 class Group:

@@ -118,6 +118,7 @@ class IndexFile:
         self.name = name
         self.path = f"{FOLDER}/{name}"
         self.shape = shape
+        self._entries_at = shape.entries_at  # worked out once: a search asks for each entry of a chain
         self.header = IndexHeader()
         self._file: File | None = None
 
@@ -159,7 +160,7 @@ class IndexFile:
 
     def entry(self, number: int) -> IndexEntry:
         """One entry."""
-        at = self.shape.entries_at + number * ENTRY.size
+        at = self._entries_at + number * ENTRY.size
         return IndexEntry._make(ENTRY.unpack(self._read(at, ENTRY.size)))
 
     def entries(self) -> Iterator[IndexEntry]:
@@ -198,17 +199,17 @@ class IndexFile:
             end: The latest one.
         """
         number, count = self.head(hashed % self.shape.slots), min(self.header.next_entry, self.shape.entries - 1)
-        looked = 0
+        first_second, looked = self.header.begin_timestamp, 0
         while 0 < number <= count and count > 1 and len(found) < most:
-            entry = self.entry(number)
-            stored = self.header.begin_timestamp + entry.seconds * 1000
-            if entry.seconds < 0:
+            hashed_here, position, seconds, previous = self.entry(number)
+            stored = first_second + seconds * 1000
+            if seconds < 0:
                 return
-            if entry.hashed == hashed and begin <= stored <= end:
-                found.append(entry.position)
-            if stored < begin or entry.previous >= number:  # damaged: chains lead back, or they could go in circles
+            if hashed_here == hashed and begin <= stored <= end:
+                found.append(position)
+            if stored < begin or previous >= number:  # damaged: chains lead back, or they could go in circles
                 return
-            number = entry.previous
+            number = previous
             looked += 1
             if looked % LOOK_AT == 0:
                 yield
