@@ -18,6 +18,8 @@ from tests.tables import Table
 
 __all__ = ["surface"]
 
+pytestmark = pytest.mark.waits("waits until a real broker has heard of members and dead letters")
+
 WITHIN = 10.0
 
 
@@ -72,7 +74,6 @@ def test_every_public_call_of_admin_has_a_row():
     assert CALLS.keys() <= calls
 
 
-@pytest.mark.waits("waits until a real broker has heard of members and dead letters")
 def test_every_call_of_admin_works(surface, place):
     async def main():
         async with entered(surface.module.Admin(namesrv=place.namesrv)) as admin:

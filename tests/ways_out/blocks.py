@@ -235,6 +235,31 @@ async def administering(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
     return {"accepted": []}
 
 
+async def interrupted(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
+    """A command of an Admin is interrupted, which goes on to be used: what comes late is nobody's answer."""
+    place = scene.place
+    error = EXITS[way]()
+    assert error is not None
+    async with Entered(scene.admin(request_timeout=LONG)) as admin:
+        found = await call(admin.brokers.runtime("broker-a"))
+        place.proxy("hold")
+        known = place.proxy("requests")
+
+        async def command() -> None:
+            await call(admin.groups.create(place.group, brokers=["broker-a"], exist_ok=True))
+            scene.wrong.append("it was answered by nobody")
+
+        await struck(scene, command, lambda: place.proxy("requests") > known, error, CLOSE_TIMEOUT)
+        place.proxy("go_on")
+        again = await call(admin.brokers.runtime("broker-a"))
+        scene.expect((again.broker, again.version) == (found.broker, found.version), f"another answer: {again!r}")
+        # The command was on its way already, before the two questions.
+        groups = await call(admin.groups.list())
+        scene.expect(place.group in groups, f"the command was not done: {groups}")
+        scene.expect("open" in repr(admin), f"it is {admin!r}")
+    return {"accepted": []}
+
+
 async def starting(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
     """It waits for a name server that does not answer."""
     place = scene.place
@@ -308,6 +333,7 @@ STATES = {
     "waiting in poll": waiting_in_poll,
     "waiting in pull": waiting_in_pull,
     "administering": administering,
+    "interrupted": interrupted,
     "closing": closing,
     "closing in order": closing_in_order,
 }
