@@ -16,6 +16,7 @@ RARE = (
     "waiting in poll",
     "waiting in pull",
     "administering",
+    "administering for another",
     "interrupted",
     "closing in order",
 )
@@ -47,6 +48,7 @@ QUICK = {
     ("blocking", "administering", "KeyboardInterrupt"),
     ("trio", "administering", "left"),
     ("asyncio", "administering", "CancelledError"),
+    ("blocking", "administering for another", "left"),
     ("blocking", "interrupted", "KeyboardInterrupt"),
     ("trio", "interrupted", "CancelledError"),
     ("asyncio", "interrupted", "SystemExit"),
