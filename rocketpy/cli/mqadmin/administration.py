@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rocketpy.cli.mqadmin.alias import ARGUMENT, IGNORED, Alias, Given, Option
-from rocketpy.cli.mqadmin.convert import attributes, flag, order, permission, reset_time
+from rocketpy.cli.mqadmin.convert import attributes, flag, order, permission, reset_time, seconds
 from rocketpy.errors import ConfigError
 
 __all__ = ["ADMINISTRATION"]
@@ -82,6 +82,9 @@ _TOPICS: Final = {
             Option("s", "hasUnitSub", None),
         ),
     ),
+    "updateTopicList": Alias(
+        "topic import --exist-ok", (Option("f", "filename", ARGUMENT, required=True), _BROKER, _CLUSTER)
+    ),
     "updateTopicPerm": Alias(
         "topic update", (_TOPIC, _BROKER, _CLUSTER, Option("p", "perm", permission, required=True))
     ),
@@ -90,6 +93,11 @@ _TOPICS: Final = {
     "topicRoute": Alias("topic route", (_TOPIC, Option("l", "list", IGNORED, flag=True))),
     "topicStatus": Alias("topic stats", (_TOPIC, Option("c", "cluster", None))),
     "topicClusterList": Alias("topic route", (_TOPIC,)),
+    "allocateMQ": Alias(
+        "topic shares",
+        (_TOPIC, Option("i", "ipList", ARGUMENT, required=True)),
+        lambda given: ["topic", "shares", "--", given["t"], *given["i"].split(",")],
+    ),
     "updateOrderConf": Alias(
         "namesrv order",
         (_TOPIC, Option("v", "orderConf", ARGUMENT), Option("m", "method", ARGUMENT, required=True)),
@@ -116,6 +124,9 @@ _GROUPS: Final = {
             Option("a", "notifyConsumerIdsChanged", None),
         ),
     ),
+    "updateSubGroupList": Alias(
+        "group import --exist-ok", (Option("f", "filename", ARGUMENT, required=True), _BROKER, _CLUSTER)
+    ),
     "deleteSubGroup": Alias(
         "group delete",
         (
@@ -135,6 +146,16 @@ _GROUPS: Final = {
             Option("c", "cluster", "--cluster"),
         ),
     ),
+    "brokerConsumeStats": Alias(
+        "lag --queues --internal",
+        (
+            Option("b", "brokerAddr", "--broker", required=True),
+            Option("t", "timeoutMillis", seconds),
+            Option("l", "level", "--at-least"),
+            Option("o", "order", None),
+        ),
+    ),
+    "startMonitoring": Alias("lag --watch --every 60", ()),
     "consumerConnection": Alias(
         "group members", (Option("g", "consumerGroup", ARGUMENT, required=True), Option("b", "brokerAddr", None))
     ),

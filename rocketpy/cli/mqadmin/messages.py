@@ -197,6 +197,14 @@ MESSAGES: Final = {
             Option("c", "maxNum", IGNORED),
         ),
     ),
+    "sendMsgStatus": Alias(
+        "bench --in-flight 1 --messages 50 --size 128",
+        (
+            Option("b", "brokerName", ARGUMENT, required=True),
+            Option("s", "messageSize", "--size"),
+            Option("c", "count", "--messages"),
+        ),
+    ),
     "checkMsgSendRT": Alias(
         "bench --in-flight 1 --messages 100 --size 128",
         (_TOPIC, Option("a", "amount", "--messages"), Option("s", "size", "--size")),

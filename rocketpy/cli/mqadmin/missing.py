@@ -16,15 +16,9 @@ _REPLICA: Final = 'it does not show replication; "rocketpy cluster show" shows m
 _EXPORT: Final = 'see "rocketpy {} --json"'
 
 MISSING: Final = {
-    "updateTopicList": '"rocketpy topic create --exist-ok" creates one topic: run it for each',
-    "updateSubGroupList": '"rocketpy group create --exist-ok" creates one group: run it for each',
     "setConsumeMode": "its consumers always pull: leave the mode of groups as it is",
-    "brokerConsumeStats": '"rocketpy lag" shows all groups on all brokers',
-    "startMonitoring": '"rocketpy lag --watch" watches the lag of all groups',
-    "sendMsgStatus": '"rocketpy bench TOPIC --in-flight 1" measures sends to a topic',
     "clusterRT": '"rocketpy bench TOPIC --rate 1" measures sends to a topic every second',
     "statsAll": '"rocketpy lag" shows the groups, "rocketpy topic stats" a topic, "rocketpy broker stats" a statistic',
-    "allocateMQ": '"rocketpy group members" and "rocketpy group offsets" show which member has which queues',
     "resetMasterFlushOffset": "it does not change the positions of slaves: use mqadmin",
     "exportMetadata": _EXPORT.format('topic get TOPIC" and "rocketpy group get GROUP'),
     "exportConfigs": _EXPORT.format("broker config BROKER"),
