@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketpy.cli import shares
+from rocketpy.cli import flows, shares
 from rocketpy.cli.choosing import in_cluster
 from rocketpy.cli.command import Group
 from rocketpy.cli.importing import IMPORT_HELP, TOPICS, create_each
@@ -135,6 +135,7 @@ def groups(session: Session, topic: str) -> None:
     session.output.rows([named("group", "group")], ({"group": each} for each in found), empty="no groups")
 
 
+topic.add_command(flows.traffic)
 topic.add_command(shares.shares)
 
 # --- change ----------------------------------------------------------------------------------------------

@@ -219,6 +219,31 @@ def test_of_files(cli: Cli, tmp_path: Path) -> None:
         assert (row["group"], row["maxRetries"]) == ("listed", 4)
 
 
+def test_of_exports(cli: Cli, tmp_path: Path) -> None:
+    folder = str(tmp_path / "new")
+    for line, name in (
+        (["exportMetadata", "-c", "DefaultCluster"], "metadata"),
+        (["exportMetadata", "-b", "broker-a", "-t", "-s"], "topic"),
+        (["exportMetadata", "-c", "DefaultCluster", "-g"], "subscriptionGroup"),
+        (["exportConfigs", "-c", "DefaultCluster"], "configs"),
+        (["exportMetrics", "-c", "DefaultCluster"], "metrics"),
+    ):
+        assert cli.ok(*line, "-f", folder) == f"wrote {folder}/{name}.json\n"
+    assert "TBW102" in Path(folder, "topic.json").read_text("utf-8")
+    assert "brokerConfigs" in cli.ok("exportConfigs", "-c", "DefaultCluster")
+
+
+def test_of_tables(cli: Cli, cluster: BlockingLocalCluster) -> None:
+    broker = cluster.broker_addresses[0]
+    rows = cli.rows("statsAll", "-t", "Orders")
+    assert ("Orders", "billing", 2) in {(row["topic"], row["group"], row["lag"]) for row in rows}
+    assert "Orders" in {row["topic"] for row in cli.rows("statsAll")}
+    rows = cli.rows("queryCq", "-t", "Orders", "-q", "0", "-i", "1", "-c", "1", "-b", broker)
+    assert [row["offset"] for row in rows] == [1]
+    assert cli.rows("haStatus", "-b", broker)[0]["isMaster"] is True
+    assert cli.rows("haStatus", "-c", "DefaultCluster")[0]["broker"] == "broker-a"
+
+
 def test_of_what_is_measured(cli: Cli, cluster: BlockingLocalCluster) -> None:
     broker = cluster.broker_addresses[0]
     rows = cli.rows("brokerConsumeStats", "-b", broker, "-t", "5000", "-l", "2")

@@ -132,6 +132,17 @@ MESSAGES: Final = {
         ),
         _by_offset,
     ),
+    "queryCq": Alias(
+        "message entries",
+        (
+            _TOPIC,
+            Option("q", "queue", "--queue", required=True),
+            Option("i", "index", "--begin", required=True),
+            Option("c", "count", "--count"),
+            Option("b", "broker", "--broker"),
+            Option("g", "consumer", "--group"),
+        ),
+    ),
     "printMsg": Alias(
         "tail --from begin",
         (
