@@ -14,7 +14,14 @@ from rocketpy.admin.tracking import track
 from rocketpy.client.api import offset as offset_api
 from rocketpy.client.api import query as query_api
 from rocketpy.client.arguments import check_dead_letters, checked_count, checked_offset, checked_queue
-from rocketpy.errors import BrokerError, BrokerNotFoundError, ConfigError, MessageNotFoundError, TopicNotFoundError
+from rocketpy.errors import (
+    BrokerError,
+    BrokerNotFoundError,
+    BrokersFailedError,
+    ConfigError,
+    MessageNotFoundError,
+    TopicNotFoundError,
+)
 from rocketpy.message import MessageExt, MessageQueue
 from rocketpy.moments import checked_moment
 from rocketpy.trace.decoding import TraceRecord, decode_traces
@@ -342,14 +349,15 @@ class Messages(Part):
             ConfigError: an argument cannot be used.
             TopicNotFoundError: the trace topic does not exist; nothing has been traced yet.
             MessageDecodeError: a record is damaged.
-            BrokersFailedError: some brokers did not answer; `result` has the messages with the records of the others.
+            BrokersFailedError: some brokers did not answer; `result` has the records of the others.
             RocketMQError: the only broker did not answer, or no name server did.
         """
-        found = await _query(self._usable(), trace_topic, message_id)
-        records = [each for message in found for each in decode_traces(message.body)]
-        requests = {each.request_id for each in records if each.request_id and _is_about(each, message_id)}
-        chosen = [each for each in records if _is_about(each, message_id) or each.request_id in requests]
-        return tuple(sorted(chosen, key=lambda each: each.timestamp or math.inf))
+        try:
+            found = await _query(self._usable(), trace_topic, message_id)
+        except BrokersFailedError as error:
+            error.result = _records(error.result, message_id)
+            raise
+        return _records(found, message_id)
 
 
 # --- steps ---------------------------------------------------------------------------------------------
@@ -370,6 +378,14 @@ def _span(begin: int | datetime, end: int | datetime | None) -> tuple[int, int]:
     if last < first:
         raise ConfigError(f"end must not be before begin: {end!r} is before {begin!r}")
     return first, last
+
+
+def _records(messages: Iterable[MessageExt], message_id: str) -> tuple[TraceRecord, ...]:
+    """The trace records of a message, sorted by time, and those of the calls of listeners that it was part of."""
+    records = [each for message in messages for each in decode_traces(message.body)]
+    requests = {each.request_id for each in records if each.request_id and _is_about(each, message_id)}
+    chosen = [each for each in records if _is_about(each, message_id) or each.request_id in requests]
+    return tuple(sorted(chosen, key=lambda each: each.timestamp or math.inf))
 
 
 def _is_about(record: TraceRecord, message_id: str) -> bool:

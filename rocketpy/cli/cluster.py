@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketpy.cli import export
+from rocketpy.cli import export, probe
 from rocketpy.cli.asking import side_by_side
 from rocketpy.cli.broker import RATES
 from rocketpy.cli.command import Group
@@ -65,6 +65,7 @@ def show(session: Session, cluster: str | None) -> None:
     session.output.rows(_BROKERS, _brokers(session, cluster), empty="no brokers")
 
 
+cluster.add_command(probe.probe)
 cluster.add_command(export.export)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocketpy.cli.command import Command
+from rocketpy.cli.live import check_watch, repeated, watch_options
 from rocketpy.cli.options import brokers_option, cluster_option, internal_option
 from rocketpy.cli.output import Column, named, rate, time
 from rocketpy.cli.rows import row
@@ -67,6 +67,11 @@ class _Lag:
             self.empty = f"nothing is {counted(at_least, 'message')} behind"
         self.call = partial(admin.offsets.lags, **options) if group is None else partial(_one, admin, group, topic)
 
+    def again(self, session: Session) -> tuple[list[dict[str, Any]], list[str]]:
+        """The rows, and the lines below them."""
+        found = session.partly(self.call)
+        return self.rows(found), self.below(found)
+
     def rows(self, found: tuple[GroupLag, ...]) -> list[dict[str, Any]]:
         """The rows of a table: groups, or queues."""
         rows = (each for lag in found for each in (_queue_rows(lag) if self.by_queue else [_group_row(lag)]))
@@ -115,9 +120,7 @@ def _total(found: GroupLag) -> str:
 @brokers_option
 @cluster_option("queues on the brokers")
 @internal_option("groups")
-@click.option("--watch", "-w", is_flag=True, help=f"Refresh until Ctrl-C, every {_EVERY:g} seconds by default.")
-@click.option("--every", type=float, metavar="SECONDS", help="With --watch: seconds between two refreshes.")
-@click.option("--times", type=int, metavar="N", help="With --watch: show it this many times, then stop.")
+@watch_options(_EVERY)
 @click.pass_obj
 def lag(
     session: Session,
@@ -138,7 +141,10 @@ def lag(
     with session.admin() as admin:
         look = _Lag(admin, group, topic, queues, at_least, options)
         if watch:
-            _watch(session, look, _EVERY if every is None else every, times)
+            again = partial(look.again, session)
+            repeated(
+                session, look.columns, again, empty=look.empty, every=_EVERY if every is None else every, times=times
+            )
             return
         found = session.partly(look.call)
     session.output.rows(look.columns, look.rows(found), empty=look.empty)
@@ -155,32 +161,4 @@ def _check(
         raise ConfigError("--topic needs a group: pass GROUP too")
     if group is not None and any(options.values()):
         raise ConfigError("--broker, --cluster and --internal are for all groups: leave GROUP or these options out")
-    if not watch and (every is not None or times is not None):
-        raise ConfigError("--every and --times need --watch")
-    if every is not None and not 0.1 <= every <= 86_400:
-        raise ConfigError(f"--every must be 0.1 to 86400 seconds, not {every:g}")
-    if times is not None and times < 1:
-        raise ConfigError(f"--times must be at least 1, not {times}")
-
-
-def _watch(session: Session, look: _Lag, every: float, times: int | None) -> None:
-    """Look until Ctrl-C. If the first look fails, the command fails; later failures are shown in place of the table."""
-    from rocketpy.cli.live import live
-    from rocketpy.errors import RocketMQError
-
-    never = Event()
-    looks = 0
-    with live(session.output, look.empty) as show:
-        while True:
-            session.failed.clear()
-            try:
-                found = session.partly(look.call)
-                show(look.columns, look.rows(found), [*look.below(found), *map(str, session.failed)])
-            except RocketMQError as error:
-                if not looks:
-                    raise
-                show(look.columns, [], [str(error)])
-            looks += 1
-            if looks == times:
-                return
-            never.wait(every)
+    check_watch(watch, every, times)

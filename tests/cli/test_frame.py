@@ -20,8 +20,17 @@ from tests.cli.kit import Cli
 def test_common_options_stand_before_or_behind_a_command(cluster: BlockingLocalCluster) -> None:
     cluster.create_topic("Orders")
     bare, address = Cli(), cluster.name_server_addresses
-    for line in (["-n", address, "--json", "topic", "list"], ["topic", "list", "-n", address, "--json"]):
+    for line in (
+        ["-n", address, "--json", "topic", "list"],
+        ["topic", "-n", address, "--json", "list"],
+        ["topic", "list", "-n", address, "--json"],
+        ["mqadmin", "-n", address, "--json", "topicStatus", "-t", "Orders"],
+    ):
+        if "mqadmin" in line:
+            assert json.loads(bare.ok(*line).splitlines()[0])["topic"] == "Orders"
+            continue
         assert json.loads(bare.ok(*line)) == {"topic": "Orders"}
+    assert json.loads(bare.ok("topic", "-n", "127.0.0.1:1", "list", "-n", address, "--json")) == {"topic": "Orders"}
     assert json.loads(bare.ok("-n", "127.0.0.1:1", "topic", "list", "-n", address, "--json")) == {"topic": "Orders"}
 
 

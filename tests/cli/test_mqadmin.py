@@ -252,6 +252,8 @@ def test_of_what_is_measured(cli: Cli, cluster: BlockingLocalCluster) -> None:
     assert cli.rows("sendMsgStatus", "-b", "broker-a", "-s", "32", "-c", "3")[-1]["messages"] == 3
     shared = cli.rows("allocateMQ", "-t", "Orders", "-i", "10.0.0.2,10.0.0.1")
     assert shared == [{"clientId": "10.0.0.1", "topic": "Orders", "broker": "broker-a", "queueId": 0}]
+    words = find("clusterRT").alias.words({"c": "DefaultCluster", "a": "2", "s": "16", "i": "5"})
+    assert " ".join(words) == "cluster probe --watch --messages 2 --size 16 --every 5 -- DefaultCluster"
     assert find("startMonitoring").alias.words({}) == ["lag", "--watch", "--every", "60"]
 
 

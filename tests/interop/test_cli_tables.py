@@ -123,4 +123,6 @@ def test_shares_and_times_of_sends(cli: Cli, topic: str) -> None:
     rows = cli.rows("topic", "shares", topic, "10.0.0.1", "10.0.0.2")
     assert [(row["clientId"], row["queueId"]) for row in rows] == [("10.0.0.1", 0), ("10.0.0.2", 1)]
     assert cli.rows("allocateMQ", "-t", topic, "-i", "10.0.0.1,10.0.0.2") == rows
+    [row] = cli.rows("cluster", "probe", CLUSTER, "--messages", "3", "--size", "16")
+    assert (row["broker"], row["stored"], row["failed"]) == (BROKER, 3, 0)
     assert cli.rows("sendMsgStatus", "-b", BROKER, "-s", "32", "-c", "3")[-1]["messages"] == 3

@@ -240,6 +240,17 @@ _SERVERS: Final = {
             Option("i", "interval", None),
         ),
     ),
+    "clusterRT": Alias(
+        "cluster probe --watch",
+        (
+            Option("c", "cluster", ARGUMENT),
+            Option("a", "amount", "--messages"),
+            Option("s", "size", "--size"),
+            Option("i", "interval", "--every"),
+            Option("p", "print log", None),
+            Option("m", "machine room", None),
+        ),
+    ),
     "haStatus": Alias(
         "broker replication", (Option("b", "brokerAddr", ARGUMENT), _CLUSTER, Option("i", "interval", None))
     ),

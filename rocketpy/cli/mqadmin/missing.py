@@ -15,7 +15,6 @@ _CONTAINER: Final = "it does not know broker containers: use mqadmin"
 
 MISSING: Final = {
     "setConsumeMode": "its consumers always pull: leave the mode of groups as it is",
-    "clusterRT": '"rocketpy bench TOPIC --rate 1" measures sends to a topic every second',
     "resetMasterFlushOffset": "it does not change the positions of slaves: use mqadmin",
     "exportPopRecord": "it does not know POP records: use mqadmin",
     "dumpCompactionLog": "it does not know compacted topics: use mqadmin",
