@@ -52,7 +52,9 @@ def common_options(*, verbose: Sequence[str] = ("--verbose", "-v")) -> list[clic
 def _write(
     formatter: click.HelpFormatter, context: click.Context, title: str, options: Sequence[click.Parameter]
 ) -> None:
-    if records := [record for each in options if (record := each.get_help_record(context)) is not None]:
+    # click of 8.5 has a record for arguments too, which the usage shows already.
+    given = [each for each in options if isinstance(each, click.Option)]
+    if records := [record for each in given if (record := each.get_help_record(context)) is not None]:
         with formatter.section(title):
             formatter.write_dl(records)
 

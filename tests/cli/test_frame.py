@@ -158,6 +158,11 @@ def test_every_command_has_a_help(name: str) -> None:
     assert f"Usage: rocketpy {name} " in Cli().ok(*name.split(), "-h")
 
 
+def test_arguments_are_not_listed_among_the_options() -> None:
+    options = Cli().ok("topic", "import", "--help").partition("\nOptions:\n")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in options.splitlines()] == ["-b,", "-c,", "--exist-ok", "-h,"]
+
+
 def test_the_main_help_says_of_each_command_what_it_is() -> None:
     text = Cli().ok("--help")
     for name, entry in COMMANDS.items():
