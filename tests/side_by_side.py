@@ -1,7 +1,8 @@
 """How tests are shared out among processes that run side by side: whole files, and some folders whole.
 
 A file keeps its servers and its other fixtures to itself; what folders share, Apache's servers or a Spark session, is
-started in one process. Long ones begin first, so that no process is left with one at the end.
+started in one process, and in another one for the servers of Apache's older line. Long ones begin first, so that no
+process is left with one at the end.
 """
 
 from __future__ import annotations
