@@ -67,7 +67,7 @@ def _wanted(item: pytest.Item) -> Iterator[str]:
     """Its fixtures, and those that its parameters name."""
     yield from getattr(item, "fixturenames", ())
     for value in _parameters(item).values():
-        yield "apache_cluster" if str(value).endswith("apache") else str(value)
+        yield "apache_cluster" if "apache" in str(value).lower() else str(value)
 
 
 def _parameters(item: pytest.Item) -> dict[str, object]:

@@ -23,11 +23,13 @@ def test_files_come_in_the_order_in_which_their_servers_have_to_start() -> None:
     beside_it = item(f"{HERE}test_a.py::other", NEWER)
     shared = item(f"{HERE}test_b.py::shared", NEWER, "apache_cluster")
     by_parameter = item(f"{HERE}test_c.py::by_parameter", NEWER, broker="python by apache")
+    by_words = item(f"{HERE}test_c.py::by_words", NEWER, broker="Apache's broker")
     none = item(f"{HERE}test_d.py::none", NEWER, "our_servers", broker="our_servers")
-    assert late_starters_last([mixed, shared, beside_it, by_parameter, none]) == [
+    assert late_starters_last([mixed, shared, beside_it, by_parameter, by_words, none]) == [
         none,
         shared,
         by_parameter,
+        by_words,
         mixed,
         beside_it,
     ]
