@@ -99,7 +99,8 @@ class Lanes:
         self._first, *others = self._lanes.values()
         self._orders = {lane.order for lane in self._lanes.values()}
         self._order = deque(others)
-        self._routes = {code: self._bind(route) for code, route in routes.items()}
+        self._unbound = routes
+        self._routes: dict[int, tuple[Processor, Lane]] = {}  # of the codes that have come
         self._default = self._bind(default)
         self._turn = turn
         self._readers = Readers() if readers is None else readers
@@ -116,6 +117,14 @@ class Lanes:
             return partial(self._begin, cast("SlicedProcessor", route.processor), lane), lane
         return cast("Processor", route.processor), lane
 
+    def _route(self, code: int) -> tuple[Processor, Lane]:
+        """Bind a route when its first request comes: most codes never come, and brokers start often in tests."""
+        route = self._unbound.get(code)
+        if route is None:
+            return self._default
+        bound = self._routes[code] = self._bind(route)
+        return bound
+
     def statistics(self) -> dict[str, LaneStatistics]:
         """Counters by lane."""
         return {name: lane.statistics() for name, lane in self._lanes.items()}
@@ -127,14 +136,14 @@ class Lanes:
             code: the request code; it has a route.
             around: makes the new processor of the present one.
         """
-        processor, lane = self._routes[code]
+        processor, lane = self._routes.get(code) or self._bind(self._unbound[code])
         self._routes[code] = (around(processor), lane)
 
     # --- requests that come in -------------------------------------------------------------------------
 
     def handle(self, connection: Connection, requests: list[RemotingCommand], arrived: float) -> int | None:
         """Take the requests of a received chunk, as long as the peer reads the answers and the turn has time."""
-        routes, default, turn, lines = self._routes, self._default, self._turn, self._lines
+        routes, turn, lines = self._routes, self._turn, self._lines
         age = trio.current_time() - arrived
         look_after = SLICE if len(requests) > 1 and connection.has_time() else 1
         taken = 0
@@ -151,7 +160,7 @@ class Lanes:
                 break
             taken += 1
             is_large = len(request.body) > LARGE
-            processor, lane = routes.get(request.code, default)
+            processor, lane = routes.get(request.code) or self._route(request.code)
             if not lane.is_free or (lines and (connection, lane.order) in lines):
                 self._enqueue(Job(processor, lane, connection, request, arrived, size_of(request)))
             elif 0 < lane.max_age() <= age:

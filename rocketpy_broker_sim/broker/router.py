@@ -6,7 +6,7 @@ BrokerController.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -185,10 +185,29 @@ _TABLE: dict[RequestCode, Callable[[Views], Route]] = {
 }
 
 
-def routes_of(views: Views) -> dict[int, Route]:
+_BY_NUMBER = {int(code): bind for code, bind in _TABLE.items()}
+
+
+class _Routes(Mapping[int, Route]):
+    """The table, bound to what one broker lets requests reach: each route when it is asked for."""
+
+    def __init__(self, views: Views) -> None:
+        self._views = views
+        self._sends = Route(send.SendProcessor(views.send), "send")
+
+    def __getitem__(self, code: int) -> Route:
+        return self._sends if code in _SENDS else _BY_NUMBER[code](self._views)
+
+    def __iter__(self) -> Iterator[int]:
+        return map(int, (*_TABLE, *_SENDS))
+
+    def __len__(self) -> int:
+        return len(_TABLE) + len(_SENDS)
+
+
+def routes_of(views: Views) -> Mapping[int, Route]:
     """The table, bound to what one broker lets requests reach."""
-    sends = Route(send.SendProcessor(views.send), "send")
-    return {int(code): bind(views) for code, bind in _TABLE.items()} | {int(code): sends for code in _SENDS}
+    return _Routes(views)
 
 
 def held_route(views: Views) -> Route:

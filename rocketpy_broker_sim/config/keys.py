@@ -7,6 +7,9 @@ name is irregular. Plays the part of MixAll.properties2Object and MixAll.object2
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import attrs
@@ -27,7 +30,8 @@ def key_of(field: attrs.Attribute[Any]) -> str:
     return key
 
 
-def fields_by_key(kind: type[AttrsInstance]) -> dict[str, tuple[str, Any]]:
+@cache  # every server that starts asks, and evaluating the annotations takes longer than all else there
+def fields_by_key(kind: type[AttrsInstance]) -> Mapping[str, tuple[str, Any]]:
     """Java's key -> (field name, type) for every field that holds a plain value."""
     hints = get_type_hints(kind)
     found = {}
@@ -36,7 +40,7 @@ def fields_by_key(kind: type[AttrsInstance]) -> dict[str, tuple[str, Any]]:
         if not attrs.has(hint):
             plain = next((one for one in get_args(hint) if one is not type(None)), hint)
             found[key_of(field)] = (field.name, plain)
-    return found
+    return MappingProxyType(found)
 
 
 def read_value(key: str, text: str, kind: Any) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -70,20 +72,22 @@ class KeyRow:
         return self.field is not None and OWN in self.field.metadata
 
 
-def broker_keys() -> dict[str, KeyRow]:
+@cache  # every server that starts asks
+def broker_keys() -> Mapping[str, KeyRow]:
     """The rows for a broker's file, by key."""
     kinds = (BrokerConfig, MessageStoreConfig, MetricsConfig, NettyServerConfig)
     return _rows(kinds, BROKER_REFUSED, BROKER_WITHOUT_EFFECT)
 
 
-def namesrv_keys() -> dict[str, KeyRow]:
+@cache
+def namesrv_keys() -> Mapping[str, KeyRow]:
     """The rows for a name server's file, by key."""
     return _rows((NamesrvConfig, MetricsConfig, NettyServerConfig), NAMESRV_REFUSED, NAMESRV_WITHOUT_EFFECT)
 
 
 def _rows(
     kinds: Iterable[type[AttrsInstance]], refused: Mapping[str, Refusal], without_effect: Mapping[str, str]
-) -> dict[str, KeyRow]:
+) -> Mapping[str, KeyRow]:
     rows = {key: KeyRow(key, KeyStatus.WITHOUT_EFFECT, reason) for key, reason in without_effect.items()}
     rows |= {key: KeyRow(key, KeyStatus.REFUSED, refusal.what) for key, refusal in refused.items()}
     for kind in kinds:
@@ -94,7 +98,7 @@ def _rows(
                 key = key_of(field)
                 row = rows.get(key) or KeyRow(key, KeyStatus.HONOURED)
                 rows[key] = attrs.evolve(row, default=None if value is None else text_of(value), field=field)
-    return dict(sorted(rows.items()))
+    return MappingProxyType(dict(sorted(rows.items())))
 
 
 def closest_key(key: str, known: Iterable[str]) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator
+from functools import lru_cache, partial
 from inspect import isgeneratorfunction
 from typing import TYPE_CHECKING, Any, cast
 
@@ -69,7 +70,14 @@ def kept_for(request: RemotingCommand, growth: int = _GROWTH) -> int:
 
 def is_sliced(processor: Callable[..., object]) -> bool:
     """Whether a processor is a generator function, bound to arguments or not."""
+    if isinstance(processor, partial):
+        return _is_generator_function(processor.func)
     return isgeneratorfunction(processor)
+
+
+@lru_cache(maxsize=256)  # each broker that starts asks of the same functions
+def _is_generator_function(function: Callable[..., object]) -> bool:
+    return isgeneratorfunction(function)
 
 
 class _Work:

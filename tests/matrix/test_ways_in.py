@@ -7,6 +7,7 @@ from importlib import import_module
 
 import pytest
 
+from tests.deselected import left_out
 from tests.matrix.calls import CALLS, CLASSES, FUNCTIONS, NOT_CALLS, SURFACES, calls_of, public
 from tests.matrix.cells import PLACES, SOME, fits
 from tests.matrix.places import SLOW
@@ -90,7 +91,14 @@ def cells():
                     yield pytest.param(surface, place, call, way, marks=marks, id=f"{surface}-{call} from {place}")
 
 
-@pytest.mark.parametrize(("surface", "place", "call", "way"), list(cells()))
+def pytest_generate_tests(metafunc):
+    """Make the cells that the run may select: a third of them, unless it is nightly."""
+    if metafunc.function is test_a_call_from_a_place:
+        refused = left_out(metafunc.config.option.markexpr)
+        wanted = [cell for cell in cells() if not any(mark.name in refused for mark in cell.marks)]
+        metafunc.parametrize(("surface", "place", "call", "way"), wanted)
+
+
 def test_a_call_from_a_place(surface, place, call, way, running_worker):
     running_worker.run("tests.matrix.cells:cell", surface, place, call, way)
 
