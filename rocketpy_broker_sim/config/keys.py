@@ -30,9 +30,13 @@ def key_of(field: attrs.Attribute[Any]) -> str:
     return key
 
 
-@cache  # every server that starts asks, and evaluating the annotations takes longer than all else there
 def fields_by_key(kind: type[AttrsInstance]) -> Mapping[str, tuple[str, Any]]:
     """Java's key -> (field name, type) for every field that holds a plain value."""
+    return _fields_by_key(kind)
+
+
+@cache  # every server that starts asks, and evaluating the annotations takes longer than all else there
+def _fields_by_key(kind: type[AttrsInstance]) -> Mapping[str, tuple[str, Any]]:
     hints = get_type_hints(kind)
     found = {}
     for field in attrs.fields(kind):

@@ -159,8 +159,7 @@ class MessageWriter:
         except LocalProtocolError:
             return None
         if self._with_crc:
-            records = list(map(fill_crc_property, records))
-        properties = self._without_room(properties)
+            records, properties = list(map(fill_crc_property, records)), self._without_room(properties)
         codes = [tags_code_of(text) if b"TAGS" in text else 0 for text in properties]
         self._log.reserve(end - self._log.position)
         self._log.add_all(records)
