@@ -143,6 +143,7 @@ async def side_by_side(function: Callable[[T], Awaitable[object]], items: Iterab
     """
     limiter = trio.CapacityLimiter(at_once)
 
+    @trio.lowlevel.enable_ki_protection
     async def call(item: T) -> None:
         async with limiter:
             await function(item)
@@ -214,6 +215,7 @@ async def outliving(manager: AbstractAsyncContextManager[T]) -> AsyncIterator[T]
     failure: RocketMQError | None = None
     body_failed = False
 
+    @trio.lowlevel.enable_ki_protection
     async def hold(*, task_status: trio.TaskStatus[T] = trio.TASK_STATUS_IGNORED) -> None:
         nonlocal failure
         try:

@@ -20,6 +20,12 @@ from tests.side_by_side import TOGETHER, long_ones_first, scope_of
         ("tests/interop/test_tls.py::test_one", "tests/interop/"),
         ("tests/interop/stores/test_cleaned.py::test_one", "tests/interop/stores/"),
         ("tests/interop/deep/test_two.py::test_one", "tests/interop/"),
+        ("tests/interop/test_tls.py::test_one[5.3.3-ours]", "tests/interop/"),
+        ("tests/interop/test_tls.py::test_one[4.9.7]", "tests/interop/[4.9.7]"),
+        ("tests/interop/test_tls.py::test_one[java by ours-4.9.7-on]", "tests/interop/[4.9.7]"),
+        ("tests/interop/stores/test_two.py::test_one[4.9.7-ours]", "tests/interop/stores/[4.9.7]"),
+        ("tests/interop/test_tls.py::test_one[14.9.7]", "tests/interop/"),
+        ("tests/aio/test_producer.py::test_one[4.9.7]", "tests/aio/test_producer.py"),
         ("tests/test_interop.py::test_one", "tests/test_interop.py"),
     ],
 )

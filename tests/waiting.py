@@ -75,6 +75,7 @@ HELPERS = {
     "ways_out/crashes.py": "looks at a forked process until its service has crashed",
     "ways_out/ground.py": "a proxy goes on after a while, whatever the forked process does then",
     "ways_out/programs.py": "a forked process lives until it is ended from outside",
+    "ways_out/programs_of_admins.py": "a forked process lives until it is ended from outside",
     "ways_out/programs_of_loops.py": "a forked process lives until it is ended from outside",
     "ways_out/scene.py": "looks until a forked process and its servers have come to a state",
     "ways_out/struck.py": "an exception strikes when a forked process has come to a state",

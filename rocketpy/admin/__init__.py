@@ -32,14 +32,25 @@ if TYPE_CHECKING:
         TopicState,
         TrackStatus,
     )
+    from rocketpy.admin.results.entries import QueueEntries, QueueEntry
     from rocketpy.admin.results.groups import GroupLag, GroupSettings, QueueLag, QueueOffset
+    from rocketpy.admin.results.replication import BrokerReplication, SlaveReplication
     from rocketpy.admin.results.servers import BrokerEntry, BrokerRuntime, BrokerStats, ServerConfig, StatsSpan
-    from rocketpy.admin.results.topics import QueueStats, TopicOnBroker, TopicRoute, TopicSettings, TopicStats
+    from rocketpy.admin.results.topics import (
+        GroupTraffic,
+        QueueStats,
+        TopicOnBroker,
+        TopicRoute,
+        TopicSettings,
+        TopicStats,
+        TopicTraffic,
+    )
     from rocketpy.admin.topics import Topics
 
 __all__ = [
     "Admin",
     "BrokerEntry",
+    "BrokerReplication",
     "BrokerRuntime",
     "BrokerStats",
     "Brokers",
@@ -53,6 +64,7 @@ __all__ = [
     "GroupLag",
     "GroupSettings",
     "GroupSubscription",
+    "GroupTraffic",
     "Groups",
     "MemberOffset",
     "MessageTrack",
@@ -60,17 +72,21 @@ __all__ = [
     "NameServers",
     "Offsets",
     "Producers",
+    "QueueEntries",
+    "QueueEntry",
     "QueueLag",
     "QueueOffset",
     "QueueState",
     "QueueStats",
     "ServerConfig",
+    "SlaveReplication",
     "StatsSpan",
     "TopicOnBroker",
     "TopicRoute",
     "TopicSettings",
     "TopicState",
     "TopicStats",
+    "TopicTraffic",
     "Topics",
     "TrackStatus",
 ]
@@ -99,9 +115,19 @@ _HOMES = {
         "TopicState",
         "TrackStatus",
     ),
+    "results.entries": ("QueueEntries", "QueueEntry"),
     "results.groups": ("GroupLag", "GroupSettings", "QueueLag", "QueueOffset"),
+    "results.replication": ("BrokerReplication", "SlaveReplication"),
     "results.servers": ("BrokerEntry", "BrokerRuntime", "BrokerStats", "ServerConfig", "StatsSpan"),
-    "results.topics": ("QueueStats", "TopicOnBroker", "TopicRoute", "TopicSettings", "TopicStats"),
+    "results.topics": (
+        "GroupTraffic",
+        "QueueStats",
+        "TopicOnBroker",
+        "TopicRoute",
+        "TopicSettings",
+        "TopicStats",
+        "TopicTraffic",
+    ),
 }
 """Where the names live. They load on first use, so that one part does not load the others."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rocketpy.admin.part import Part, check_texts
+from rocketpy.admin.replication import replication
 from rocketpy.admin.results.servers import BrokerEntry, BrokerRuntime, BrokerStats, ServerConfig, StatsSpan
 from rocketpy.admin.results.times import moment
 from rocketpy.admin.settings import check_taken, texts
@@ -20,6 +21,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from rocketpy.admin.results.replication import BrokerReplication
     from rocketpy.wire.bodies.stats import BrokerStatsItem
 
 __all__ = ["Brokers"]
@@ -135,6 +137,22 @@ class Brokers(Part):
             hour=_span(found.stats_hour),
             day=_span(found.stats_day),
         )
+
+    async def replication(self, broker: str) -> BrokerReplication:
+        """How a master and its slaves keep up with each other, as one of them sees it; for brokers of 5.x.
+
+        Args:
+            broker: the name of a master, or the address of a master or slave.
+
+        Raises:
+            BrokerNotFoundError: there is no broker of that name.
+            RequestCodeNotSupportedError: the broker is of 4.x.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses; or no name server answered.
+        """
+        servers = self._usable()
+        address = await servers.one(broker)
+        found = await server_api.replication(servers.client.pool, address, timeout=servers.timeout)
+        return replication(broker, found)
 
     # --- change ---------------------------------------------------------------------------------------
 

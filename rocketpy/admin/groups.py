@@ -83,6 +83,37 @@ class Groups(Part):
             raise unknown(group)
         return found
 
+    async def get_all(
+        self, *, brokers: Iterable[str] | None = None, cluster: str | None = None, internal: bool = False
+    ) -> tuple[GroupSettings, ...]:
+        """The settings of all groups on all masters, sorted by group and broker.
+
+        Args:
+            brokers: only these brokers, given by name or address.
+            cluster: only the brokers of this cluster.
+            internal: whether to include groups of RocketMQ's own.
+
+        Raises:
+            ConfigError: the name of a broker cannot be used, or both brokers and a cluster are given.
+            BrokerNotFoundError: there is no such broker or cluster, or no broker at all.
+            BrokersFailedError: some brokers did not answer; `result` has the settings of the others.
+            RocketMQError: the only broker did not answer, or no name server did.
+        """
+        servers = self._usable()
+
+        def combine(found: dict[str, SubscriptionGroupWrapper]) -> Generator[None, None, tuple[GroupSettings, ...]]:
+            settings = (
+                _settings(name, config, table.forbidden_table.get(group, {}))
+                for name, table in found.items()
+                for group, config in table.subscription_group_table.items()
+                if internal or not is_system_group(group)
+            )
+            return sorted_steps(settings, key=lambda each: (each.group, each.broker))
+
+        masters = await servers.masters(brokers, cluster=cluster)
+        doing = "asking for the settings of all groups"
+        return await servers.each_large(masters, _asks_for_all(servers), combine, doing=doing)
+
     # --- change ---------------------------------------------------------------------------------------
 
     async def create(

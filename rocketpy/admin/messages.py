@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from rocketpy.admin.entries import entries
 from rocketpy.admin.groups import check_known
 from rocketpy.admin.part import Part
 from rocketpy.admin.reading import bounds, check_queue, read
@@ -13,20 +14,28 @@ from rocketpy.admin.tracking import track
 from rocketpy.client.api import offset as offset_api
 from rocketpy.client.api import query as query_api
 from rocketpy.client.arguments import check_dead_letters, checked_count, checked_offset, checked_queue
-from rocketpy.errors import BrokerError, BrokerNotFoundError, ConfigError, MessageNotFoundError, TopicNotFoundError
+from rocketpy.errors import (
+    BrokerError,
+    BrokerNotFoundError,
+    BrokersFailedError,
+    ConfigError,
+    MessageNotFoundError,
+    TopicNotFoundError,
+)
 from rocketpy.message import MessageExt, MessageQueue
 from rocketpy.moments import checked_moment
 from rocketpy.trace.decoding import TraceRecord, decode_traces
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.hosts import format_address
 from rocketpy.wire.message_id import decode_offset_message_id
-from rocketpy.wire.names import check_topic, dlq_topic
+from rocketpy.wire.names import check_group, check_topic, dlq_topic
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from rocketpy.admin.dead_letters import DeadLetterReplay
     from rocketpy.admin.results.clients import MessageTrack
+    from rocketpy.admin.results.entries import QueueEntries
     from rocketpy.admin.servers import Servers
     from rocketpy.results import SendResult
 
@@ -34,6 +43,8 @@ __all__ = ["Messages"]
 
 _ALL_TIME = 2**62
 _MOST = 100_000
+_MOST_ENTRIES = 10_000
+"""Of one answer: brokers look at each entry, and at what the group subscribes to."""
 _TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 _QUERIED = 64
 """The most messages that a broker returns for one query."""
@@ -170,6 +181,29 @@ class Messages(Part):
             await check_queue(servers, queue)
         stop = last if end is None else min(checked_offset(end), last)
         return tuple(await read(servers, address, queue, max(begin, least), stop, count, tags=tags))
+
+    async def entries(
+        self, queue: MessageQueue, *, begin: int = 0, count: int = 10, group: str | None = None
+    ) -> QueueEntries:
+        """Entries of a consume queue from an offset on, without the messages, and which of them a group would get.
+
+        Args:
+            queue: the queue.
+            begin: the offset of the first entry.
+            count: the maximum number of entries.
+            group: a group with connected members, whose subscription is applied to the entries.
+
+        Raises:
+            ConfigError: an argument cannot be used, or the broker has no such queue.
+            BrokerNotFoundError: there is no such broker.
+            TopicNotFoundError: the topic does not exist.
+            RocketMQError: the broker cannot be reached, does not answer, or refuses.
+        """
+        checked_queue(queue)
+        first, most = checked_offset(begin), checked_count("count", count, _MOST_ENTRIES)
+        if group is not None:
+            check_group(group)
+        return await entries(self._usable(), queue, first, most, group)
 
     async def by_time(
         self,
@@ -315,14 +349,15 @@ class Messages(Part):
             ConfigError: an argument cannot be used.
             TopicNotFoundError: the trace topic does not exist; nothing has been traced yet.
             MessageDecodeError: a record is damaged.
-            BrokersFailedError: some brokers did not answer; `result` has the messages with the records of the others.
+            BrokersFailedError: some brokers did not answer; `result` has the records of the others.
             RocketMQError: the only broker did not answer, or no name server did.
         """
-        found = await _query(self._usable(), trace_topic, message_id)
-        records = [each for message in found for each in decode_traces(message.body)]
-        requests = {each.request_id for each in records if each.request_id and _is_about(each, message_id)}
-        chosen = [each for each in records if _is_about(each, message_id) or each.request_id in requests]
-        return tuple(sorted(chosen, key=lambda each: each.timestamp or math.inf))
+        try:
+            found = await _query(self._usable(), trace_topic, message_id)
+        except BrokersFailedError as error:
+            error.result = _records(error.result, message_id)
+            raise
+        return _records(found, message_id)
 
 
 # --- steps ---------------------------------------------------------------------------------------------
@@ -343,6 +378,14 @@ def _span(begin: int | datetime, end: int | datetime | None) -> tuple[int, int]:
     if last < first:
         raise ConfigError(f"end must not be before begin: {end!r} is before {begin!r}")
     return first, last
+
+
+def _records(messages: Iterable[MessageExt], message_id: str) -> tuple[TraceRecord, ...]:
+    """The trace records of a message, sorted by time, and those of the calls of listeners that it was part of."""
+    records = [each for message in messages for each in decode_traces(message.body)]
+    requests = {each.request_id for each in records if each.request_id and _is_about(each, message_id)}
+    chosen = [each for each in records if _is_about(each, message_id) or each.request_id in requests]
+    return tuple(sorted(chosen, key=lambda each: each.timestamp or math.inf))
 
 
 def _is_about(record: TraceRecord, message_id: str) -> bool:

@@ -79,15 +79,19 @@ class Offsets(Part):
             await check_known(servers, group)
         return found
 
-    async def lags(self, *, cluster: str | None = None, internal: bool = False) -> tuple[GroupLag, ...]:
+    async def lags(
+        self, *, brokers: Iterable[str] | None = None, cluster: str | None = None, internal: bool = False
+    ) -> tuple[GroupLag, ...]:
         """The lag of every group, sorted by group.
 
         Args:
+            brokers: only the queues on these brokers, given by name or address.
             cluster: only the queues on the brokers of this cluster.
             internal: whether to include groups of RocketMQ's own.
 
         Raises:
-            BrokerNotFoundError: there is no such cluster, or no broker at all.
+            ConfigError: the name of a broker cannot be used, or both brokers and a cluster are given.
+            BrokerNotFoundError: there is no such broker or cluster, or no broker at all.
             BrokersFailedError: some brokers did not answer; `result` has the queues of the others.
             RocketMQError: the only broker did not answer, or no name server did.
         """
@@ -99,7 +103,7 @@ class Offsets(Part):
         def combine(found: dict[str, ConsumeStatsList]) -> Generator[None, None, tuple[GroupLag, ...]]:
             return _lags((each for part in found.values() for each in part.consume_stats_list), internal=internal)
 
-        masters = await servers.masters(cluster=cluster)
+        masters = await servers.masters(brokers, cluster=cluster)
         return await servers.each_large(masters, ask, combine, doing="asking for the lag of all groups")
 
     async def at(self, queue: MessageQueue, time: int | datetime) -> int:

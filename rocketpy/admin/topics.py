@@ -3,40 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-import trio
+from typing import TYPE_CHECKING, Any
 
 from rocketpy.admin.ordering import drop_order, write_order
 from rocketpy.admin.part import Part, changed, checked_attributes
 from rocketpy.admin.results.times import moment
 from rocketpy.admin.results.topics import QueueStats, TopicOnBroker, TopicRoute, TopicSettings, TopicStats
 from rocketpy.admin.slices import sorted_steps
+from rocketpy.admin.traffic import traffic
+from rocketpy.admin.visible import PermissionText, permission_bits, permission_text, wait_visible
 from rocketpy.client.api import admin as admin_api
 from rocketpy.client.api import name_server as name_server_api
 from rocketpy.client.api import stats as stats_api
 from rocketpy.client.arguments import checked_count, checked_flag
-from rocketpy.errors import AlreadyExistsError, ConfigError, RequestTimeoutError, TopicNotFoundError
-from rocketpy.remoting.backoff import FullJitter, retrying
+from rocketpy.errors import AlreadyExistsError, ConfigError, TopicNotFoundError
 from rocketpy.remoting.rounds import in_slices
 from rocketpy.wire.bodies.topics import TopicConfig
 from rocketpy.wire.names import DLQ_PREFIX, LMQ_PREFIX, check_topic, is_retry_topic, is_system_topic
-from rocketpy.wire.sysflag import Permission
 
 if TYPE_CHECKING:
+    from rocketpy.admin.results.topics import TopicTraffic
     from rocketpy.admin.servers import Servers
-    from rocketpy.wire.bodies.route import QueueData
     from rocketpy.wire.bodies.stats import TopicStatsTable
+    from rocketpy.wire.bodies.topics import TopicConfigSerializeWrapper
 
-__all__ = ["PermissionText", "Topics"]
+__all__ = ["Topics"]
 
-PermissionText: TypeAlias = Literal["rw", "r", "w", ""]
-"""What clients may do with a topic, which is to read, to write, both or nothing."""
-
-_BITS = {"r": Permission.READ, "w": Permission.WRITE}
 _MOST_QUEUES = 65_536
 _MESSAGE_TYPE = "message.type"
-_visible = FullJitter(0.01, 0.5)
 
 
 class Topics(Part):
@@ -65,9 +59,7 @@ class Topics(Part):
             found = await name_server_api.topics_of_cluster(servers.client.name_servers, cluster)
         if internal:
             return await in_slices(sorted_steps(found, key=str))
-        info = await servers.cluster_info()
-        own = frozenset({*info.broker_addr_table, *info.cluster_addr_table})
-        own |= {f"{name}_REPLY_TOPIC" for name in info.cluster_addr_table}
+        own = await _own_names(servers)
         return await in_slices(sorted_steps((name for name in found if not _is_internal(name, own)), key=str))
 
     async def get(self, topic: str) -> tuple[TopicSettings, ...]:
@@ -86,6 +78,40 @@ class Topics(Part):
             return None if config is None else _settings(name, config)
 
         return await servers.each(await servers.masters_of(topic), ask, _present, doing=f"looking at the topic {topic}")
+
+    async def get_all(
+        self, *, brokers: Iterable[str] | None = None, cluster: str | None = None, internal: bool = False
+    ) -> tuple[TopicSettings, ...]:
+        """The settings of all topics on all masters, sorted by topic and broker.
+
+        Args:
+            brokers: only these brokers, given by name or address.
+            cluster: only the brokers of this cluster.
+            internal: whether to include topics of RocketMQ's own, retry topics and dead-letter topics.
+
+        Raises:
+            ConfigError: the name of a broker cannot be used, or both brokers and a cluster are given.
+            BrokerNotFoundError: there is no such broker or cluster, or no broker at all.
+            BrokersFailedError: some brokers did not answer; `result` has the settings of the others.
+            RocketMQError: the only broker did not answer, or no name server did.
+        """
+        servers = self._usable()
+        masters = await servers.masters(brokers, cluster=cluster)
+        own = frozenset[str]() if internal else await _own_names(servers)
+
+        async def ask(name: str, address: str) -> TopicConfigSerializeWrapper:
+            return await admin_api.all_topics(servers.client.pool, address, timeout=servers.timeout)
+
+        def combine(found: dict[str, TopicConfigSerializeWrapper]) -> Generator[None, None, tuple[TopicSettings, ...]]:
+            settings = (
+                _settings(name, config)
+                for name, table in found.items()
+                for config in table.topic_config_table.values()
+                if internal or not _is_internal(config.topic_name, own)
+            )
+            return sorted_steps(settings, key=lambda each: (each.topic, each.broker))
+
+        return await servers.each_large(masters, ask, combine, doing="asking for the settings of all topics")
 
     async def route(self, topic: str) -> TopicRoute:
         """The brokers that hold a topic, as a name server lists them.
@@ -107,7 +133,7 @@ class Topics(Part):
                     addresses=dict(brokers[queues.broker_name].broker_addrs) if queues.broker_name in brokers else {},
                     read_queues=queues.read_queue_nums,
                     write_queues=queues.write_queue_nums,
-                    permission=_permission_text(queues.perm),
+                    permission=permission_text(queues.perm),
                 )
                 for queues in sorted(data.queue_datas, key=lambda each: each.broker_name)
             ),
@@ -145,6 +171,19 @@ class Topics(Part):
         return await servers.each_large(
             await servers.masters_of(topic), ask, combine, doing=f"asking for the queues of {topic}"
         )
+
+    async def traffic(self, topic: str) -> TopicTraffic:
+        """The rates at which messages of a topic are stored, and consumed by each group; and the lag of each group.
+
+        Groups of RocketMQ's own are left out.
+
+        Raises:
+            ConfigError: the topic name is not valid.
+            TopicNotFoundError: the topic does not exist.
+            BrokersFailedError: some brokers did not answer; `result` has the sums of the others.
+            RocketMQError: the only broker did not answer, or no name server did.
+        """
+        return await traffic(self._usable(), topic)
 
     # --- change ---------------------------------------------------------------------------------------
 
@@ -274,6 +313,17 @@ class Topics(Part):
 # --- checks --------------------------------------------------------------------------------------------
 
 
+async def _own_names(servers: Servers) -> frozenset[str]:
+    """Topics that brokers have for themselves, under their own names and those of their clusters.
+
+    Raises:
+        NameServerUnreachableError: no name server answered.
+    """
+    info = await servers.cluster_info()
+    replies = (f"{name}_REPLY_TOPIC" for name in info.cluster_addr_table)
+    return frozenset({*info.broker_addr_table, *info.cluster_addr_table, *replies})
+
+
 def _is_internal(name: str, own: frozenset[str]) -> bool:
     return is_system_topic(name, own) or is_retry_topic(name) or name.startswith((DLQ_PREFIX, LMQ_PREFIX))
 
@@ -282,16 +332,6 @@ def _check_changeable(topic: str) -> None:
     check_topic(topic)
     if is_system_topic(topic):
         raise ConfigError(f"{topic} is a topic of RocketMQ's own")
-
-
-def _permission_bits(permission: object) -> int:
-    if permission not in ("rw", "r", "w", ""):
-        raise ConfigError(f"permission must be 'rw', 'r', 'w' or '', not {permission!r:.100}")
-    return sum(_BITS[letter] for letter in str(permission))
-
-
-def _permission_text(permission: int) -> str:
-    return "".join(letter for letter, bit in _BITS.items() if permission & bit)
 
 
 def _changes(
@@ -304,7 +344,7 @@ def _changes(
     if read_queues is not None:
         found["read_queue_nums"] = checked_count("read_queues", read_queues, _MOST_QUEUES)
     if permission is not None:
-        found["perm"] = _permission_bits(permission)
+        found["perm"] = permission_bits(permission)
     if order is not None:
         found["order"] = checked_flag("order", order)
     return found
@@ -340,7 +380,7 @@ def _settings(broker: str, config: TopicConfig) -> TopicSettings:
         broker=broker,
         read_queues=config.read_queue_nums,
         write_queues=config.write_queue_nums,
-        permission=_permission_text(config.perm),
+        permission=permission_text(config.perm),
         order=config.order,
         message_type=attributes.get(_MESSAGE_TYPE),
         attributes=attributes,
@@ -368,7 +408,7 @@ async def _create(
     made = await servers.each(masters, put, _values, doing=f"creating the topic {topic}")
     if config.order or exist_ok:
         await write_order(servers, topic, made, config.order)
-    await _wait_visible(servers, topic, {masters[each.broker]: each for each in made}, "created")
+    await wait_visible(servers, topic, {masters[each.broker]: each for each in made}, "created")
     return made
 
 
@@ -396,7 +436,7 @@ async def _update(
     made = await servers.each(chosen, put, _values, doing=f"changing the topic {topic}")
     if "order" in changes or "write_queue_nums" in changes:
         await write_order(servers, topic, made, changes.get("order"))
-    await _wait_visible(servers, topic, {chosen[each.broker]: each for each in made}, "changed")
+    await wait_visible(servers, topic, {chosen[each.broker]: each for each in made}, "changed")
     return made
 
 
@@ -420,52 +460,3 @@ async def _exists(servers: Servers, topic: str) -> bool:
     except TopicNotFoundError:
         return False
     return True
-
-
-async def _wait_visible(servers: Servers, topic: str, made: Mapping[str, TopicSettings], done: str) -> None:
-    """Wait until a name server shows a topic as it was created or changed.
-
-    Args:
-        servers: the servers.
-        topic: the topic.
-        made: its new settings by the addresses of the brokers.
-        done: what was done, for the error.
-
-    Raises:
-        RequestTimeoutError: it is not shown in time.
-    """
-
-    enough = False
-
-    async def look() -> None:
-        nonlocal enough
-        data = await servers.route(topic)
-        masters = servers.masters_in(topic, data.broker_datas)
-        shown = {masters[each.broker_name]: each for each in data.queue_datas if each.broker_name in masters}
-        seen = [_shown(shown.get(address), wanted) for address, wanted in made.items()]
-        enough = None not in seen
-        if not all(seen):
-            raise TopicNotFoundError(f"the name servers do not show {topic} yet", topic=topic)
-
-    policy = retrying(attempts=1000, wait=_visible, worth_it=lambda error: isinstance(error, TopicNotFoundError))
-    try:
-        with trio.fail_after(servers.timeout):
-            await policy(look)
-    except trio.TooSlowError as exc:
-        if enough:
-            return
-        raise RequestTimeoutError(
-            f"the topic {topic} was {done}, but the name servers did not show this within {servers.timeout:g} s",
-            timeout=servers.timeout,
-        ) from exc
-
-
-def _shown(shown: QueueData | None, wanted: TopicSettings) -> bool | None:
-    """Whether a name server shows the settings: None if it does not, False if it shows them with fewer permissions.
-
-    A name server shows fewer permissions for a broker that was made read-only.
-    """
-    if shown is None or (shown.read_queue_nums, shown.write_queue_nums) != (wanted.read_queues, wanted.write_queues):
-        return None
-    permission = _permission_text(shown.perm)
-    return True if permission == wanted.permission else False if set(permission) < set(wanted.permission) else None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocketpy.cli import replication
 from rocketpy.cli.command import Group
 from rocketpy.cli.options import brokers_option, cluster_option, yes_option
 from rocketpy.cli.output import Column, named, rate, time
@@ -122,6 +123,9 @@ def stats(session: Session, broker: str, name: str, key: str) -> None:
     spans = {"minute": found.minute, "hour": found.hour, "day": found.day}
     rows = [{"broker": broker, "name": name, "key": key, "span": span, **row(each)} for span, each in spans.items()]
     session.output.rows(_STATS, rows)
+
+
+broker.add_command(replication.replication)
 
 
 def show_settings(session: Session, server: dict[str, str], settings: Any, keys: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""rocketpy cluster: show clusters and the rates of their brokers."""
+"""rocketpy cluster: show clusters and the rates of their brokers, and export what they have."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocketpy.cli import export, probe
+from rocketpy.cli.asking import side_by_side
 from rocketpy.cli.broker import RATES
 from rocketpy.cli.command import Group
 from rocketpy.cli.output import Column, named, time
@@ -42,7 +44,7 @@ _FIGURES = ("version", "startedAt", "putRate", "getRate", "putsToday", "getsToda
 
 @click.group(cls=Group)
 def cluster() -> None:
-    """Show clusters and the rates of their brokers."""
+    """Show clusters and the rates of their brokers, and export what they have."""
 
 
 @cluster.command("list")
@@ -61,6 +63,10 @@ def list_clusters(session: Session) -> None:
 def show(session: Session, cluster: str | None) -> None:
     """Show the brokers of one or all clusters, masters and slaves, with their rates."""
     session.output.rows(_BROKERS, _brokers(session, cluster), empty="no brokers")
+
+
+cluster.add_command(probe.probe)
+cluster.add_command(export.export)
 
 
 def _brokers(session: Session, cluster: str | None) -> list[dict[str, Any]]:
@@ -83,7 +89,7 @@ def _states(session: Session, admin: Admin, entries: Iterable[BrokerEntry]) -> d
         except RocketMQError as error:
             failures[f"{entry.name} ({entry.address})"] = error
 
-    _side_by_side(ask, entries)
+    side_by_side(ask, entries)
     if failures:
         doing = "asking for the state of the brokers"
         session.failed.append(BrokersFailedError(doing, failures=failures, done=sorted(found)))
@@ -95,15 +101,6 @@ def _place(admin: Admin, entry: BrokerEntry) -> str:
     from rocketpy.client.routes.publish_info import map_address
 
     return entry.name if entry.is_master else map_address(entry.address, admin.config.address_map)
-
-
-def _side_by_side(ask: Any, entries: Iterable[BrokerEntry]) -> None:
-    """Ask several brokers at a time, so that all that are down cost one timeout."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(max_workers=16) as pool:
-        for _ in pool.map(ask, entries):
-            pass
 
 
 def _broker_row(entry: BrokerEntry, state: BrokerRuntime | None) -> dict[str, Any]:

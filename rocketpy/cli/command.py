@@ -27,7 +27,7 @@ def _common(*names: str, **settings: Any) -> click.Option:
 
 
 def common_options(*, verbose: Sequence[str] = ("--verbose", "-v")) -> list[click.Option]:
-    """The options that may be given before or after a command.
+    """The options that may be given before or after a command, or between the names of a group and of its command.
 
     Args:
         verbose: The names of the last one, for commands that need its letter themselves.
@@ -52,7 +52,9 @@ def common_options(*, verbose: Sequence[str] = ("--verbose", "-v")) -> list[clic
 def _write(
     formatter: click.HelpFormatter, context: click.Context, title: str, options: Sequence[click.Parameter]
 ) -> None:
-    if records := [record for each in options if (record := each.get_help_record(context)) is not None]:
+    # click of 8.5 has a record for arguments too, which the usage shows already.
+    given = [each for each in options if isinstance(each, click.Option)]
+    if records := [record for each in given if (record := each.get_help_record(context)) is not None]:
         with formatter.section(title):
             formatter.write_dl(records)
 
@@ -85,6 +87,18 @@ class Group(HasHelp, click.Group):
 
     command_class = Command
     group_class = type
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.common: list[click.Option] = []
+        if not any(each.name == "as_json" for each in self.params):
+            self.common = common_options()
+            self.params.extend(self.common)
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """List its own options, and its commands. The help of each of them has the common options too."""
+        _write(formatter, context, "Options", [each for each in self.get_params(context) if each not in self.common])
+        self.format_commands(context, formatter)
 
     def list_commands(self, context: click.Context) -> list[str]:
         """The commands in the order in which they were added."""

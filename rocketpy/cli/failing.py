@@ -22,6 +22,7 @@ from rocketpy.errors import (
     BrokersFailedError,
     GroupNotFoundError,
     NameServerUnreachableError,
+    RequestCodeNotSupportedError,
     RocketMQError,
     SubscriptionGroupNotExistError,
     TopicNotExistError,
@@ -39,6 +40,10 @@ _SEE: Final[tuple[tuple[type[RocketMQError] | tuple[type[RocketMQError], ...], s
     (NameServerUnreachableError, "pass the right ones with --namesrv, or in NAMESRV_ADDR"),
     ((TopicNotFoundError, TopicNotExistError), '"rocketpy topic list" shows the topics'),
     ((GroupNotFoundError, SubscriptionGroupNotExistError), '"rocketpy group list" shows the groups'),
+    (
+        RequestCodeNotSupportedError,
+        'this server is too old for the command, or is none that has it; "rocketpy cluster show" shows the versions',
+    ),
 )
 """What to do next, where the text of the error speaks of Python."""
 

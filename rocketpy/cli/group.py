@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,9 @@ import click
 from rocketpy.cli import consumer, lag, offsets
 from rocketpy.cli.choosing import in_cluster
 from rocketpy.cli.command import Group
+from rocketpy.cli.importing import GROUPS, IMPORT_HELP, create_each
 from rocketpy.cli.options import (
+    FILE,
     Decorator,
     attribute_option,
     brokers_option,
@@ -121,6 +124,19 @@ def create(
     with session.admin() as admin:
         found = admin.groups.create(group, **chosen, **given)
     session.output.rows(_SETTINGS, map(row, found))
+
+
+@group.command("import", epilog=IMPORT_HELP.format("updateSubGroupList"))
+@click.argument("file", type=FILE)
+@brokers_option
+@cluster_option("on the masters")
+@click.option("--exist-ok", is_flag=True, help="Update groups that exist.")
+@click.pass_obj
+def import_groups(session: Session, file: str, brokers: tuple[str, ...], cluster: str | None, exist_ok: bool) -> None:
+    """Create all consumer groups of a file, on all masters by default."""
+    with session.admin() as admin:
+        create = partial(admin.groups.create, brokers=brokers or None, cluster=cluster, exist_ok=exist_ok)
+        create_each(session, GROUPS, file, create, _SETTINGS)
 
 
 @group.command("update")

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rocketpy.cli.command import Command
-from rocketpy.cli.options import cluster_option, internal_option
+from rocketpy.cli.live import check_watch, repeated, watch_options
+from rocketpy.cli.options import brokers_option, cluster_option, internal_option
 from rocketpy.cli.output import Column, named, rate, time
 from rocketpy.cli.rows import row
+from rocketpy.logs import counted
 
 if TYPE_CHECKING:
     from rocketpy.admin import GroupLag
@@ -38,6 +39,7 @@ _QUEUES = (
     Column("in flight", "inFlight", True),
     time("consumed until", "lastConsumedAt"),
 )
+_QUEUES_OF_ALL = (named("group", "group"), *_QUEUES)
 _EVERY = 2.0
 
 
@@ -48,22 +50,38 @@ class _Lag:
         admin: The cluster.
         group: The group; None for all.
         topic: Only this topic of it.
-        options: The cluster, and whether groups of RocketMQ's own are shown.
+        queues: Whether the queues of all groups are shown.
+        at_least: Only what is at least so many messages behind.
+        options: The brokers or the cluster, and whether groups of RocketMQ's own are shown.
     """
 
-    def __init__(self, admin: Admin, group: str | None, topic: str | None, options: dict[str, Any]) -> None:
+    def __init__(
+        self, admin: Admin, group: str | None, topic: str | None, queues: bool, at_least: int, options: dict[str, Any]
+    ) -> None:
         self.group = group
-        self.columns = _GROUPS if group is None else _QUEUES
+        self.by_queue = queues or group is not None
+        self.at_least = at_least
+        self.columns = _QUEUES if group is not None else _QUEUES_OF_ALL if queues else _GROUPS
         self.empty = "no group has offsets" if group is None else "the group has no offsets"
+        if at_least:
+            self.empty = f"nothing is {counted(at_least, 'message')} behind"
         self.call = partial(admin.offsets.lags, **options) if group is None else partial(_one, admin, group, topic)
 
+    def again(self, session: Session) -> tuple[list[dict[str, Any]], list[str]]:
+        """The rows, and the lines below them."""
+        found = session.partly(self.call)
+        return self.rows(found), self.below(found)
+
     def rows(self, found: tuple[GroupLag, ...]) -> list[dict[str, Any]]:
-        """The rows of a table: groups, or the queues of the one group."""
-        return [each for lag in found for each in ([_group_row(lag)] if self.group is None else _queue_rows(lag))]
+        """The rows of a table: groups, or queues."""
+        rows = (each for lag in found for each in (_queue_rows(lag) if self.by_queue else [_group_row(lag)]))
+        return [each for each in rows if each["lag"] >= self.at_least]
 
     def below(self, found: tuple[GroupLag, ...]) -> list[str]:
         """The lines below the table."""
-        return [] if self.group is None else [_total(each) for each in found]
+        if self.group is not None:
+            return [_total(each) for each in found]
+        return [f"{sum(each.lag for each in found)} behind"] if self.by_queue else []
 
 
 def _one(admin: Admin, group: str, topic: str | None) -> tuple[GroupLag, ...]:
@@ -97,28 +115,36 @@ def _total(found: GroupLag) -> str:
 @click.command("lag", cls=Command)
 @click.argument("group", required=False)
 @click.option("--topic", "-t", metavar="NAME", help="Only this topic of the group.")
+@click.option("--queues", is_flag=True, help="Show the queues of all groups.")
+@click.option("--at-least", type=int, default=0, metavar="N", help="Only what is at least N messages behind.")
+@brokers_option
 @cluster_option("queues on the brokers")
 @internal_option("groups")
-@click.option("--watch", "-w", is_flag=True, help=f"Refresh until Ctrl-C, every {_EVERY:g} seconds by default.")
-@click.option("--every", type=float, metavar="SECONDS", help="With --watch: seconds between two refreshes.")
-@click.option("--times", type=int, metavar="N", help="With --watch: show it this many times, then stop.")
+@watch_options(_EVERY)
 @click.pass_obj
 def lag(
     session: Session,
     /,
     group: str | None,
     topic: str | None,
+    queues: bool,
+    at_least: int,
+    brokers: tuple[str, ...],
     watch: bool,
     every: float | None,
     times: int | None,
     **options: Any,
 ) -> None:
     """Show how far all groups are behind, or how far one group is behind in each queue."""
+    options["brokers"] = brokers or None
     _check(group, topic, watch, every, times, options)
     with session.admin() as admin:
-        look = _Lag(admin, group, topic, options)
+        look = _Lag(admin, group, topic, queues, at_least, options)
         if watch:
-            _watch(session, look, _EVERY if every is None else every, times)
+            again = partial(look.again, session)
+            repeated(
+                session, look.columns, again, empty=look.empty, every=_EVERY if every is None else every, times=times
+            )
             return
         found = session.partly(look.call)
     session.output.rows(look.columns, look.rows(found), empty=look.empty)
@@ -134,33 +160,5 @@ def _check(
     if group is None and topic is not None:
         raise ConfigError("--topic needs a group: pass GROUP too")
     if group is not None and any(options.values()):
-        raise ConfigError("--cluster and --internal are for all groups: leave GROUP or these options out")
-    if not watch and (every is not None or times is not None):
-        raise ConfigError("--every and --times need --watch")
-    if every is not None and not 0.1 <= every <= 86_400:
-        raise ConfigError(f"--every must be 0.1 to 86400 seconds, not {every:g}")
-    if times is not None and times < 1:
-        raise ConfigError(f"--times must be at least 1, not {times}")
-
-
-def _watch(session: Session, look: _Lag, every: float, times: int | None) -> None:
-    """Look until Ctrl-C. If the first look fails, the command fails; later failures are shown in place of the table."""
-    from rocketpy.cli.live import live
-    from rocketpy.errors import RocketMQError
-
-    never = Event()
-    looks = 0
-    with live(session.output, look.empty) as show:
-        while True:
-            session.failed.clear()
-            try:
-                found = session.partly(look.call)
-                show(look.columns, look.rows(found), [*look.below(found), *map(str, session.failed)])
-            except RocketMQError as error:
-                if not looks:
-                    raise
-                show(look.columns, [], [str(error)])
-            looks += 1
-            if looks == times:
-                return
-            never.wait(every)
+        raise ConfigError("--broker, --cluster and --internal are for all groups: leave GROUP or these options out")
+    check_watch(watch, every, times)

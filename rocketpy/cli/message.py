@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocketpy.cli import entries
 from rocketpy.cli.command import Group
 from rocketpy.cli.options import FILE, queue_options, tags_option, yes_option
 from rocketpy.cli.output import Column, named, time
@@ -192,6 +193,9 @@ def read(
         place = _queue_of(admin, topic, broker, queue)
         found = admin.messages.read(place, begin=begin, end=end, max_messages=count, tags=tags)
     print_messages(session, found, empty="no messages there")
+
+
+message.add_command(entries.entries)
 
 
 def _queue_of(admin: Admin, topic: str, broker: str, number: int) -> MessageQueue:

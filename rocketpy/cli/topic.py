@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from rocketpy.cli import flows, shares
 from rocketpy.cli.choosing import in_cluster
 from rocketpy.cli.command import Group
-from rocketpy.cli.options import attribute_option, brokers_option, cluster_option, internal_option, yes_option
+from rocketpy.cli.importing import IMPORT_HELP, TOPICS, create_each
+from rocketpy.cli.options import FILE, attribute_option, brokers_option, cluster_option, internal_option, yes_option
 from rocketpy.cli.output import Column, named, time
 from rocketpy.cli.rows import row
 from rocketpy.cli.text import escaped
@@ -132,6 +135,9 @@ def groups(session: Session, topic: str) -> None:
     session.output.rows([named("group", "group")], ({"group": each} for each in found), empty="no groups")
 
 
+topic.add_command(flows.traffic)
+topic.add_command(shares.shares)
+
 # --- change ----------------------------------------------------------------------------------------------
 
 
@@ -161,6 +167,19 @@ def create(
     with session.admin() as admin:
         found = admin.topics.create(topic, permission=_permission(permission or "rw"), **chosen, **given)
     session.output.rows(_SETTINGS, map(row, found))
+
+
+@topic.command("import", epilog=IMPORT_HELP.format("updateTopicList"))
+@click.argument("file", type=FILE)
+@brokers_option
+@cluster_option("on the masters")
+@click.option("--exist-ok", is_flag=True, help="Update topics that exist.")
+@click.pass_obj
+def import_topics(session: Session, file: str, brokers: tuple[str, ...], cluster: str | None, exist_ok: bool) -> None:
+    """Create all topics of a file, on all masters by default."""
+    with session.admin() as admin:
+        create = partial(admin.topics.create, brokers=brokers or None, cluster=cluster, exist_ok=exist_ok)
+        create_each(session, TOPICS, file, create, _SETTINGS)
 
 
 @topic.command("update")

@@ -69,7 +69,7 @@ def trace(session: Session, message_id: str, trace_topic: str | None) -> None:
     more = {} if trace_topic is None else {"trace_topic": trace_topic}
     with session.admin() as admin:
         try:
-            found = admin.messages.trace(message_id, **more)
+            found = session.partly(admin.messages.trace, message_id, **more)
         except TopicNotFoundError as error:
             raise TopicNotFoundError(
                 f"the trace topic {error.topic} does not exist: no traced client has written to it yet; trace clients "

@@ -58,6 +58,7 @@ class Callbacks(RequestDispatcher):
         self._nursery: trio.Nursery | None = None
         self._seldom = Seldom(logger, clock=trio.current_time)
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Run the service that async processors run in."""
         try:
@@ -98,6 +99,7 @@ class Callbacks(RequestDispatcher):
         self._nursery.start_soon(self._carry_out, processor(connection, request), connection, request)
         return None
 
+    @trio.lowlevel.enable_ki_protection
     async def _carry_out(
         self, work: Awaitable[RemotingCommand | None], connection: Connection, request: RemotingCommand
     ) -> None:

@@ -132,6 +132,7 @@ class DataLinks:
 
     # --- in the loop of the client ----------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Make connections and close those that nobody uses, until cancelled; then close all."""
         try:
@@ -167,6 +168,7 @@ class DataLinks:
 
     # --- dialling --------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def _dial(self, address: str, make: Maker) -> None:
         try:
             stream = await self._pool.connect(address)

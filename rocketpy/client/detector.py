@@ -40,6 +40,7 @@ class Detector:
         self._interval = config.detect_interval
         self._timeout = config.detect_timeout
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Detect at an interval, until cancelled."""
         while True:
@@ -48,6 +49,7 @@ class Detector:
                 for broker_name in self._fault.unreachable():
                     nursery.start_soon(self._look, broker_name)
 
+    @trio.lowlevel.enable_ki_protection
     async def _look(self, broker_name: str) -> None:
         """Send a harmless request to one broker: whatever it answers, it can be reached."""
         address = self._client.routes.broker_address(broker_name)

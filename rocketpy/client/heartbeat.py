@@ -123,6 +123,7 @@ class Heartbeats:
         addresses = [self._routes.broker_address(name, master=False) for name in names]
         return [self._refused.get(address, {}).get(group) for address in addresses if address is not None]
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Run the service: a round at every interval and on request, and more often to brokers that do not answer."""
         next_round = trio.current_time() + self._interval
@@ -185,6 +186,7 @@ class Heartbeats:
             if slaves or number == MASTER_ID
         ]
 
+    @trio.lowlevel.enable_ki_protection
     async def _send(self, broker_name: str, address: str, data: HeartbeatData, answered: list[str]) -> None:
         self._greeting.add(address)
         self.sent += 1

@@ -193,6 +193,7 @@ class MQClientInstance(Runnable):
                 self._lifecycle.closed()
         return suppress
 
+    @trio.lowlevel.enable_ki_protection
     async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run connections and services until `_hang_up`.
 
@@ -302,6 +303,7 @@ class MQClientInstance(Runnable):
             await self.unregister_producer(group)
 
     async def _leave(self, *, producer_group: str | None = None, consumer_group: str | None = None) -> None:
+        @trio.lowlevel.enable_ki_protection
         async def tell(address: str) -> None:
             try:
                 await group_api.unregister(
@@ -334,6 +336,7 @@ class MQClientInstance(Runnable):
 
     # --- keeping fresh ---------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def _route_service(self) -> None:
         """Refresh the routes of all topics in use at every interval, and forget brokers that are gone."""
         async for _ in ticks(self.config.poll_name_server_interval):

@@ -99,6 +99,7 @@ class NameServers:
         budget = self._timeout if timeout is None else timeout
         errors: dict[str, RocketMQError] = {}
 
+        @trio.lowlevel.enable_ki_protection
         async def ask_one(address: str) -> None:
             try:
                 await ask(self._pool, address, attrs.evolve(command), timeout=budget, doing=doing)

@@ -45,6 +45,7 @@ class Reports:
         self._idle.set()
         self._seldom = Seldom(logger, clock=trio.current_time)
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Report at every interval, until cancelled."""
         async for _ in ticks(self._config.statistics_interval):

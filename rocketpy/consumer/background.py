@@ -94,6 +94,7 @@ class Background(ABC):
     async def _begin(self, nursery: trio.Nursery) -> None:
         """Start the services that everything else needs."""
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the services until `_hang_up`.
 
@@ -119,6 +120,7 @@ class Background(ABC):
     async def close(self) -> None:
         """Close everything in order."""
 
+    @trio.lowlevel.enable_ki_protection
     async def _assign(self, *, task_status: trio.TaskStatus[None]) -> None:
         with heard(f"consumer {self._group}", self._note_crash):
             await self.assignment.run(task_status=task_status)
@@ -158,6 +160,7 @@ class Background(ABC):
             raise AssertionError("services start in a consumer that runs")
         self._nursery.start_soon(self._guarded, service)
 
+    @trio.lowlevel.enable_ki_protection
     async def _guarded(self, service: Callable[[], Awaitable[None]]) -> None:
         with heard(f"consumer {self._group}", self._note_crash):
             await service()

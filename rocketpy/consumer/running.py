@@ -161,6 +161,8 @@ class RunningConsumer(Background):
         await nursery.start(self._consume)
         await nursery.start(self._assign)
 
+    @trio.lowlevel.enable_ki_protection
+    @trio.lowlevel.enable_ki_protection
     async def _consume(self, *, task_status: trio.TaskStatus[None]) -> None:
         try:
             with self._consuming, heard(f"consumer {self._config.group}", self._note_crash):
@@ -174,6 +176,7 @@ class RunningConsumer(Background):
         self.start_service(self._look_at_group)
         self.start_service(self._persist_service)
 
+    @trio.lowlevel.enable_ki_protection
     async def _persist_service(self) -> None:
         """Commit offsets at every interval."""
         async for _ in ticks(self._config.persist_consumer_offset_interval):

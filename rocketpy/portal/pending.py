@@ -109,6 +109,7 @@ class Call(Pending[T]):
         """Cancel the task."""
         self._scope.cancel()
 
+    @trio.lowlevel.enable_ki_protection
     async def _run(self) -> None:
         value: T | None = None
         error: BaseException | None = ClientClosedError("the call was cancelled because rocketpy is closing")

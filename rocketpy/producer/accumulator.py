@@ -259,6 +259,7 @@ class Accumulator:
             self._starter.note_ended()
             entry.sink.hear(_closed(topic))
 
+    @trio.lowlevel.enable_ki_protection
     async def _find_route(self, topic: str, deadline: float) -> None:
         error: BaseException = _closed(topic)
         try:

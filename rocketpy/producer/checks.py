@@ -129,6 +129,7 @@ class Checks:
         self._bytes += check.size
         self._lot.unpark()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Run the workers, until cancelled."""
         with in_service():
@@ -140,6 +141,7 @@ class Checks:
                 nursery.start_soon(self._work)
             await self._watch()
 
+    @trio.lowlevel.enable_ki_protection
     async def _work(self) -> None:
         while True:
             while not self._waiting:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, final
 
+import trio
+
 from rocketpy.config import TransactionProducerConfig
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import get_logger
@@ -115,6 +117,7 @@ class TransactionProducer(Producer):
         self._nursery.start_soon(self._become_known)
         return self
 
+    @trio.lowlevel.enable_ki_protection
     async def _become_known(self) -> None:
         """Fetch the routes of the topics in the settings: heartbeats go to the brokers of all known routes."""
         for topic in self.config.topics:

@@ -227,6 +227,7 @@ class Connection:
 
     # --- lifetime --------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Read and write until the connection is closed. Never raises for what a peer does."""
         try:
@@ -261,6 +262,7 @@ class Connection:
             while self.is_open and self._transport.pending:
                 await self._transport.wait_progress()
 
+    @trio.lowlevel.enable_ki_protection
     async def _guard(self, part: Callable[[], Awaitable[None]]) -> None:
         """Run one of the two tasks; whatever ends it ends the connection, and only that."""
         try:
@@ -317,6 +319,7 @@ class Connection:
             self._transport.reset()
             self.close(error)
 
+    @trio.lowlevel.enable_ki_protection
     async def aclose(self) -> None:
         """Give what is buffered a second to leave, then close and wait until the stream is closed."""
         try:
@@ -337,6 +340,7 @@ class Connection:
         self.link.retired = True
         self._note_settled()
 
+    @trio.lowlevel.enable_ki_protection
     async def see_off(self) -> None:
         """Retire, and close when every request that was sent is answered or given up."""
         self.retire()
@@ -353,6 +357,7 @@ class Connection:
         """Begin no request that has not been read yet. Not async; calling it twice does no harm."""
         self._inbound.stop()
 
+    @trio.lowlevel.enable_ki_protection
     async def finish(self) -> None:
         """Read no more, and wait until all that was taken is answered and all that was answered has left."""
         self.stop_reading()

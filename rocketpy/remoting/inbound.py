@@ -140,6 +140,7 @@ class Inbound:
         """Wait until some parked request is answered."""
         await self._room.park()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Read until `stop` is called.
 

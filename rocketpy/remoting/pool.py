@@ -277,6 +277,7 @@ class ConnectionPool:
         error.__cause__ = peer.error
         return error
 
+    @trio.lowlevel.enable_ki_protection
     async def _dial(self, peer: _Peer) -> None:
         """Connect once, and tell everybody who waits."""
         assert peer.dialled is not None

@@ -129,6 +129,7 @@ class RoundShare:
         self.is_short = True
         self._renewal.unpark()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Renew the time once in every round in which it is short or some of it was used, until cancelled."""
         while True:

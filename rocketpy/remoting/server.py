@@ -131,6 +131,7 @@ class RemotingServer:
 
     # --- accepting -------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def _accept(self, listener: Listener, nursery: trio.Nursery) -> None:
         """Take connections until the listener is closed."""
         while True:

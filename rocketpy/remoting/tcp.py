@@ -74,6 +74,7 @@ async def connect(host: str, port: int) -> trio.SocketStream:
 async def _race(targets: Sequence[_Target], connected: list[trio.SocketStream], failures: list[OSError]) -> None:
     async with trio.open_nursery() as nursery:
 
+        @trio.lowlevel.enable_ki_protection
         async def attempt(target: _Target, failed: trio.Event) -> None:
             try:
                 connected.append(await _connect_to(target))

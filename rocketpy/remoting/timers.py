@@ -31,6 +31,7 @@ class Timers:
         self._order = itertools.count()
         self._scope: trio.CancelScope | None = None
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Ring alarms as they come due, until cancelled."""
         while True:

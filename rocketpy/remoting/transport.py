@@ -189,6 +189,7 @@ class SocketTransport(Transport):
         if self._chunks and not self._is_stuck and not self._send_some():
             self.flush_soon()
 
+    @trio.lowlevel.enable_ki_protection
     async def run_writer(self) -> NoReturn:
         """Send what gathers; wait for the socket only when it took less than it was given."""
         while True:
@@ -279,6 +280,7 @@ class StreamTransport(Transport):
         """A stream has no way to send without waiting: the writer task does it in the next tick."""
         self.flush_soon()
 
+    @trio.lowlevel.enable_ki_protection
     async def run_writer(self) -> NoReturn:
         """Send what gathers."""
         while True:

@@ -6,8 +6,8 @@ rows without a message. Other modules decide which rows are bad, and how failed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from rocketpy.errors import RowError, SendError, SendManyError
@@ -16,6 +16,8 @@ from rocketpy.producer.send_many import frame_bounds
 from rocketpy.spark.collector import spare_collector
 from rocketpy.spark.counts import Counts
 from rocketpy.spark.producers import producers
+from rocketpy.spark.row_chunks import FEW, chunk_encoder
+from rocketpy.spark.row_frame import RowFrame
 from rocketpy.spark.row_keys import key_reader
 from rocketpy.spark.row_numbers import RowNumbers
 from rocketpy.spark.rows import BadRow
@@ -23,6 +25,7 @@ from rocketpy.wire.message_columns import MessageColumns
 
 if TYPE_CHECKING:
     from rocketpy.message import Message
+    from rocketpy.spark.rows import Encoded
     from rocketpy.spark.settings import SinkConfig
     from rocketpy.spark.task import Task
     from rocketpy.sync import Producer
@@ -136,12 +139,30 @@ class _Partition:
         """The messages of rows, of which none has to be looked for."""
         mapping = self._config.mapping
         encode = mapping.to_encoded() if columns is None else mapping.compile_encoded(columns)
-        most, largest = frame_bounds(self._config.producer, self._config.batch_size)
-        bodies: list[bytes] = []
-        properties: list[str] = []
-        numbers: list[int] = []
-        size = 0
-        for number, row in enumerate(rows, self._before + 1):
+        encode_chunk = chunk_encoder(mapping, columns)
+        frame = RowFrame(*frame_bounds(self._config.producer, self._config.batch_size))
+        remaining, number = iter(rows), self._before
+        while chunk := list(islice(remaining, frame.room if encode_chunk else 1)):
+            made = encode_chunk(chunk) if encode_chunk and len(chunk) > FEW else None
+            if made is None or not frame.takes_all(made[0]):
+                yield from self._encoded_one_by_one(chunk, encode, frame, number)
+            else:
+                frame.add_all(*made, number + 1)
+            number += len(chunk)
+            if not frame.room:
+                yield self._columns(frame)
+        if frame:
+            yield self._columns(frame)
+
+    def _encoded_one_by_one(
+        self,
+        rows: Iterable[Any],
+        encode: Callable[[Any], Encoded | Message | None],
+        frame: RowFrame,
+        before: int,
+    ) -> Iterator[Message | MessageColumns]:
+        """Add rows to a frame. Returns the frame whenever it is full, and messages that need one of their own."""
+        for number, row in enumerate(rows, before + 1):
             try:
                 made = encode(row)
             except BadRow as bad:
@@ -149,32 +170,26 @@ class _Partition:
                 made = None
             if made is None:
                 self.numbers.leave_out(number - self._before)
-                continue
-            if isinstance(made, tuple):
-                body, text = made
-                bodies.append(body)
-                properties.append(text)
-                numbers.append(number)
-                size += len(body)
-                if len(bodies) < most and size + len(body) <= largest:
-                    continue
-            if bodies:
-                yield self._columns(bodies, properties, numbers)
-                bodies, properties, numbers, size = [], [], [], 0
-            if not isinstance(made, tuple) and (message := self._marked(made, number)) is not None:
-                yield message
-        if bodies:
-            yield self._columns(bodies, properties, numbers)
+            elif isinstance(made, tuple):
+                if frame.add(*made, number):
+                    yield self._columns(frame)
+            else:
+                if frame:
+                    yield self._columns(frame)
+                if (message := self._marked(made, number)) is not None:
+                    yield message
 
     def _check_skippable(self, bad: BadRow, number: int) -> None:
         """Raise the error for a bad row, unless it is to be skipped."""
         if not bad.skippable or self._config.bad_rows == "fail":
             raise bad.at(number, self._task.partition) from bad.__cause__
 
-    def _columns(self, bodies: list[bytes], properties: list[str], numbers: list[int]) -> MessageColumns:
+    def _columns(self, frame: RowFrame) -> MessageColumns:
+        """The messages of a frame, which is emptied."""
         topic, provenance = self._config.mapping.topic, self._provenance
         if topic is None:
             raise AssertionError("rows are encoded only for one topic")
+        bodies, properties, numbers = frame.take()
         if provenance is None:
             return MessageColumns(topic, bodies, properties)
         marked = provenance.mark_encoded(properties, numbers)

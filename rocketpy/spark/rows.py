@@ -33,7 +33,7 @@ from rocketpy.spark.columns import (
 from rocketpy.spark.row_shapes import NOTHING, Columns, OpenColumns, Unreadable, named_values, whole_row
 from rocketpy.wire.properties import encode_properties
 
-__all__ = ["BadRow", "Encoded", "RowMapping"]
+__all__ = ["WAIT_TEXT", "BadRow", "Encoded", "RowMapping"]
 
 T = TypeVar("T")
 
@@ -44,7 +44,8 @@ Encoded: TypeAlias = tuple[bytes, str]
 
 _new: Final = Message.__new__
 _WAIT: Final = PropertyName.WAIT
-_WAIT_TEXT: Final = encode_properties({_WAIT: "true"})
+WAIT_TEXT: Final = encode_properties({_WAIT: "true"})
+"""The encoded property that every message begins with."""
 _SPECIAL: Final = frozenset({TOPIC, "sharding_key", "delay_level", "deliver_at", "wait_store_ok"})
 """Parts by which messages may differ so that they cannot share a frame."""
 _NEEDED = (TOPIC, VALUE)
@@ -275,7 +276,7 @@ def _encoded_of(mapping: RowMapping, columns: Columns, places: Mapping[str, int]
         try:
             value = values[value_at] if value_at != _WHOLE else whole_row(columns, values)
             body = value if type(value) is as_it_is and value else encoded_body(value, encode)
-            properties = _WAIT_TEXT
+            properties = WAIT_TEXT
             for place, field, name in fields:
                 column = values[place]
                 if name and type(column) is str and column and column.isprintable() and not column.isspace():

@@ -156,6 +156,7 @@ class TraceDispatcher:
     def _wake(self) -> None:
         self._full.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send what gathers, until `stop`."""
         self._core.open()

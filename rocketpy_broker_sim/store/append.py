@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rocketpy.errors import LocalProtocolError, StoreError
 from rocketpy.wire.names import RETRY_PREFIX, TOPIC_MAX_LENGTH, is_valid_stored_topic
-from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, delete_property
+from rocketpy.wire.properties import CRC_PROPERTY_SIZE, MAX_PROPERTIES_SIZE, delete_property
 from rocketpy.wire.record import (
     encode_batch_records,
     encode_record,
@@ -159,7 +159,7 @@ class MessageWriter:
         except LocalProtocolError:
             return None
         if self._with_crc:
-            records = list(map(fill_crc_property, records))
+            records, properties = list(map(fill_crc_property, records)), self._without_room(properties)
         codes = [tags_code_of(text) if b"TAGS" in text else 0 for text in properties]
         self._log.reserve(end - self._log.position)
         self._log.add_all(records)
@@ -245,11 +245,12 @@ class MessageWriter:
         queue: ConsumeQueue,
         positions: list[int],
         sizes: list[int],
-        properties: list[bytes],
+        properties: Sequence[bytes],
         timestamp: int,
         sys_flag: int,
     ) -> None:
         """Note the records of a batch for the dispatcher."""
+        properties = self._without_room(properties)
         if queue.is_schedule:
             self._clock.mark(positions[0], timestamp)
             codes = [self._levels.deliver_time(text, timestamp) for text in properties]
@@ -304,7 +305,7 @@ class MessageWriter:
             prepared_transaction_offset=message.prepared_transaction_offset,
         )
         if self._with_crc:
-            record = fill_crc_property(record)
+            record, properties = fill_crc_property(record), properties[:-CRC_PROPERTY_SIZE]
         if queue.is_waiting:
             self._clock.mark(position, timestamp)
         if queue.is_schedule:
@@ -388,6 +389,10 @@ class MessageWriter:
     def _closed(self, properties: bytes) -> bytes:
         """The properties as they are stored: with room for the checksum when records carry one."""
         return reserve_crc_property(properties) if self._with_crc else properties
+
+    def _without_room(self, properties: Sequence[bytes]) -> Sequence[bytes]:
+        """Properties as they were before `reserve_crc_property`: keys are hashed together if only pairs are there."""
+        return [text[:-CRC_PROPERTY_SIZE] for text in properties] if self._with_crc else properties
 
     def _stored_properties(self, sent: Sequence[bytes], added: bytes) -> list[bytes]:
         """The properties of each item with the broker's behind them."""

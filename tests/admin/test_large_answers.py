@@ -120,6 +120,25 @@ async def test_many_groups_are_listed(autojump_clock: MockClock) -> None:
     assert turns > LEAST_TURNS
 
 
+@pytest.mark.slow
+async def test_the_settings_of_many_topics_and_groups_are_read(autojump_clock: MockClock) -> None:
+    queues = '"readQueueNums":8,"writeQueueNums":8,"perm":6,"topicFilterType":"SINGLE_TAG","topicSysFlag":0'
+    topics = ",".join(
+        f'"T{n:05}":{{"topicName":"T{n:05}",{queues},"order":false,"attributes":{{}}}}' for n in reversed(range(COUNT))
+    )
+    settings = '"consumeEnable":true,"retryMaxTimes":16,"brokerId":0,"attributes":{},"retryQueueNums":1'
+    groups = ",".join(f'"g{n:05}":{{"groupName":"g{n:05}",{settings}}}' for n in reversed(range(COUNT)))
+    async with answering(RequestCode.GET_ALL_TOPIC_CONFIG, f'{{"topicConfigTable":{{{topics}}}}}') as admin:
+        found, turns = await watched(admin.topics.get_all)
+    assert [each.topic for each in found] == [f"T{number:05}" for number in range(COUNT)]
+    assert turns > LEAST_TURNS
+    body = f'{{"subscriptionGroupTable":{{{groups}}}}}'
+    async with answering(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, body) as admin:
+        found, turns = await watched(admin.groups.get_all)
+    assert [each.group for each in found] == [f"g{number:05}" for number in range(COUNT)]
+    assert turns > LEAST_TURNS
+
+
 async def test_an_answer_beyond_all_bounds_is_refused(autojump_clock: MockClock) -> None:
     assert ADMIN_LIMITS.max_frame == DEFAULT_LIMITS.max_frame
     body = '{"topicList":[' + "[]," * (ADMIN_LIMITS.max_body_members // 2 + 1) + "1]}"

@@ -16,6 +16,7 @@ from rocketpy import (
     Message,
     MessageExt,
     MessageNotFoundError,
+    Producer,
     RetryLater,
     TopicNotFoundError,
 )
@@ -240,6 +241,20 @@ async def test_the_trace_of_a_message(autojump_clock: MockClock) -> None:
             found = await s.admin.messages.trace(name)
             assert [each.kind for each in found] == ["SubBefore", "SubAfter"]
             assert {each.message_id for each in found} == {sent.message_id}
+
+
+async def test_the_trace_on_the_brokers_that_answer(autojump_clock: MockClock) -> None:
+    async with scene(2, queues=1) as s:
+        await s.admin.topics.create("Traces", queues=1, brokers=["broker-a"])
+        where = {"namesrv": s.world.cluster.name_server_addresses, "network": s.world.cluster.network}
+        async with Producer("traced", enable_msg_trace=True, trace_topic="Traces", **where) as producer:
+            sent = await producer.send(Message("Orders", b"one"))
+        await s.admin.topics.create("Traces", queues=1, exist_ok=True)
+        await trio.sleep(10)
+        s.down(1)
+        with pytest.raises(BrokersFailedError, match="1 of 2 servers") as caught:
+            await s.admin.messages.trace(sent.message_id, trace_topic="Traces")
+        assert [(each.kind, each.message_id) for each in caught.value.result] == [("Pub", sent.message_id)]
 
 
 @pytest.mark.parametrize("tags", [b"x", 1, ["created"]])

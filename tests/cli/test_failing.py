@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rocketpy.errors import RequestCodeNotSupportedError
 from rocketpy.message import Message
+from rocketpy.sync.parts.brokers import Brokers
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.cli.kit import Cli
 
@@ -33,7 +35,14 @@ def cli(two_brokers: BlockingLocalCluster, tmp_path: Path) -> Cli:
         ["group", "list"],
         ["group", "get", "billing"],
         ["lag"],
+        ["topic", "traffic"],
+        ["topic", "traffic", "Orders"],
         ["broker", "runtime"],
+        ["broker", "replication"],
+        ["cluster", "export", "metadata", "--topics"],
+        ["cluster", "export", "metadata", "--groups"],
+        ["cluster", "export", "configs"],
+        ["cluster", "export", "metrics"],
         ["producer", "list"],
         ["cluster", "show"],
         ["cluster", "list"],
@@ -61,6 +70,25 @@ def test_rows_of_a_broker_that_is_down_have_no_figures(cli: Cli) -> None:
     ]
     [row] = [json.loads(each) for each in cli.run("cluster", "list", "--json").stdout.splitlines()]
     assert (row["masters"], row["answered"]) == (2, 1)
+
+
+def test_a_trace_that_some_brokers_do_not_answer_names_them(cli: Cli) -> None:
+    result = cli.run("trace", "K1", "--trace-topic", "Orders")
+    assert (result.exit_code, result.stdout) == (1, "no traced client has recorded this message\n")
+    title, failure, done = result.stderr.splitlines()
+    assert title == "rocketpy: error: looking for K1 in Orders failed on 1 of 2 servers"
+    assert failure.startswith("  broker-b: ")
+    assert done == "  succeeded on broker-a"
+
+
+def test_a_server_that_does_not_have_a_request_is_not_the_end(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Brokers, broker: str) -> None:
+        raise RequestCodeNotSupportedError.for_code(3, "request type 907 not supported", address="127.0.0.1:1")
+
+    monkeypatch.setattr(Brokers, "replication", refuse)
+    said = cli.fails("broker", "replication", "broker-a")
+    assert "request type 907 not supported" in said
+    assert said.endswith('; "rocketpy cluster show" shows the versions\n')
 
 
 def test_a_change_says_where_it_was_made(cli: Cli, two_brokers: BlockingLocalCluster) -> None:

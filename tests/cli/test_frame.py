@@ -20,8 +20,17 @@ from tests.cli.kit import Cli
 def test_common_options_stand_before_or_behind_a_command(cluster: BlockingLocalCluster) -> None:
     cluster.create_topic("Orders")
     bare, address = Cli(), cluster.name_server_addresses
-    for line in (["-n", address, "--json", "topic", "list"], ["topic", "list", "-n", address, "--json"]):
+    for line in (
+        ["-n", address, "--json", "topic", "list"],
+        ["topic", "-n", address, "--json", "list"],
+        ["topic", "list", "-n", address, "--json"],
+        ["mqadmin", "-n", address, "--json", "topicStatus", "-t", "Orders"],
+    ):
+        if "mqadmin" in line:
+            assert json.loads(bare.ok(*line).splitlines()[0])["topic"] == "Orders"
+            continue
         assert json.loads(bare.ok(*line)) == {"topic": "Orders"}
+    assert json.loads(bare.ok("topic", "-n", "127.0.0.1:1", "list", "-n", address, "--json")) == {"topic": "Orders"}
     assert json.loads(bare.ok("-n", "127.0.0.1:1", "topic", "list", "-n", address, "--json")) == {"topic": "Orders"}
 
 
@@ -147,6 +156,11 @@ ALL = commands(main)
 def test_every_command_has_a_help(name: str) -> None:
     assert f"Usage: rocketpy {name} " in Cli().ok(*name.split(), "--help")
     assert f"Usage: rocketpy {name} " in Cli().ok(*name.split(), "-h")
+
+
+def test_arguments_are_not_listed_among_the_options() -> None:
+    options = Cli().ok("topic", "import", "--help").partition("\nOptions:\n")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in options.splitlines()] == ["-b,", "-c,", "--exist-ok", "-h,"]
 
 
 def test_the_main_help_says_of_each_command_what_it_is() -> None:

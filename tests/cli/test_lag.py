@@ -49,6 +49,24 @@ def test_of_one_group_by_queues(cli: Cli) -> None:
     assert cli.lines("lag", "billing")[-1] == "billing: 2 behind, 0 in flight, 0.0 consumed a second"
 
 
+def test_of_the_queues_of_all_groups_on_a_broker(cli: Cli) -> None:
+    [row] = cli.rows("lag", "--queues", "--broker", "broker-a")
+    assert row == cli.rows("lag", "billing")[0]
+    lines = [line.split() for line in cli.lines("lag", "--queues")]
+    assert [line[:6] for line in lines[:2]] == [
+        ["group", "topic", "broker", "queue", "committed", "end"],
+        ["billing", "Orders", "broker-a", "0", "1", "3"],
+    ]
+    assert lines[2:] == [["2", "behind"]]
+
+
+def test_of_what_is_far_behind_alone(cli: Cli) -> None:
+    for line in (["lag"], ["lag", "--queues"], ["lag", "billing"]):
+        assert [row["lag"] for row in cli.rows(*line, "--at-least", "2")] == [2]
+        assert cli.rows(*line, "--at-least", "3") == []
+    assert cli.ok("lag", "--at-least", "3") == "nothing is 3 messages behind\n"
+
+
 def test_a_watch_without_a_terminal_prints_one_table_after_the_other(cli: Cli) -> None:
     lines = cli.lines("lag", "billing", "--watch", "--every", "0.1", "--times", "2")
     assert [line[-4:] for line in lines[::5]] == [" UTC", " UTC"]
@@ -65,7 +83,10 @@ def test_a_watch_without_a_terminal_prints_one_table_after_the_other(cli: Cli) -
         (["unknown", "--watch"], "no broker has the group unknown"),
         (["--topic", "Orders"], "--topic needs a group"),
         (["billing", "--topic", "Unknown"], "the topic Unknown does not exist"),
-        (["billing", "--internal"], "--cluster and --internal are for all groups"),
+        (["billing", "--internal"], "--broker, --cluster and --internal are for all groups"),
+        (["billing", "--broker", "broker-a"], "--broker, --cluster and --internal are for all groups"),
+        (["--broker", "nobody"], "there is no broker 'nobody'"),
+        (["--broker", "broker-a", "--cluster", "DefaultCluster"], "pass brokers or cluster, not both"),
         (["--every", "5"], "--every and --times need --watch"),
         (["--watch", "--every", "0"], "--every must be 0.1 to 86400 seconds"),
         (["--watch", "--every", "nan"], "--every must be 0.1 to 86400 seconds"),

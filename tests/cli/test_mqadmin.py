@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rocketpy.cli.commands import COMMANDS
@@ -206,6 +208,55 @@ def test_of_offsets(cli: Cli) -> None:
     assert "there is no terminal to ask" in cli.fails("resetOffsetByTime", *place, "-s", "now")
 
 
+def test_of_files(cli: Cli, tmp_path: Path) -> None:
+    topics, groups = tmp_path / "topics.json", tmp_path / "groups.json"
+    topics.write_text('[{"topicName": "Listed", "writeQueueNums": 2, "readQueueNums": 3, "perm": 4}]', "utf-8")
+    groups.write_text('[{"groupName": "listed", "retryMaxTimes": 4}]', "utf-8")
+    for _ in range(2):
+        [row] = cli.rows("updateTopicList", "-f", str(topics), "-c", "DefaultCluster")
+        assert (row["topic"], row["writeQueues"], row["readQueues"], row["permission"]) == ("Listed", 2, 3, "r")
+        [row] = cli.rows("updateSubGroupList", "-f", str(groups), "-b", "broker-a")
+        assert (row["group"], row["maxRetries"]) == ("listed", 4)
+
+
+def test_of_exports(cli: Cli, tmp_path: Path) -> None:
+    folder = str(tmp_path / "new")
+    for line, name in (
+        (["exportMetadata", "-c", "DefaultCluster"], "metadata"),
+        (["exportMetadata", "-b", "broker-a", "-t", "-s"], "topic"),
+        (["exportMetadata", "-c", "DefaultCluster", "-g"], "subscriptionGroup"),
+        (["exportConfigs", "-c", "DefaultCluster"], "configs"),
+        (["exportMetrics", "-c", "DefaultCluster"], "metrics"),
+    ):
+        assert cli.ok(*line, "-f", folder) == f"wrote {folder}/{name}.json\n"
+    assert "TBW102" in Path(folder, "topic.json").read_text("utf-8")
+    assert "brokerConfigs" in cli.ok("exportConfigs", "-c", "DefaultCluster")
+
+
+def test_of_tables(cli: Cli, cluster: BlockingLocalCluster) -> None:
+    broker = cluster.broker_addresses[0]
+    rows = cli.rows("statsAll", "-t", "Orders")
+    assert ("Orders", "billing", 2) in {(row["topic"], row["group"], row["lag"]) for row in rows}
+    assert "Orders" in {row["topic"] for row in cli.rows("statsAll")}
+    rows = cli.rows("queryCq", "-t", "Orders", "-q", "0", "-i", "1", "-c", "1", "-b", broker)
+    assert [row["offset"] for row in rows] == [1]
+    assert cli.rows("haStatus", "-b", broker)[0]["isMaster"] is True
+    assert cli.rows("haStatus", "-c", "DefaultCluster")[0]["broker"] == "broker-a"
+
+
+def test_of_what_is_measured(cli: Cli, cluster: BlockingLocalCluster) -> None:
+    broker = cluster.broker_addresses[0]
+    rows = cli.rows("brokerConsumeStats", "-b", broker, "-t", "5000", "-l", "2")
+    assert [(row["group"], row["topic"], row["lag"]) for row in rows] == [("billing", "Orders", 2)]
+    assert cli.rows("brokerConsumeStats", "-b", broker, "-l", "3") == []
+    assert cli.rows("sendMsgStatus", "-b", "broker-a", "-s", "32", "-c", "3")[-1]["messages"] == 3
+    shared = cli.rows("allocateMQ", "-t", "Orders", "-i", "10.0.0.2,10.0.0.1")
+    assert shared == [{"clientId": "10.0.0.1", "topic": "Orders", "broker": "broker-a", "queueId": 0}]
+    words = find("clusterRT").alias.words({"c": "DefaultCluster", "a": "2", "s": "16", "i": "5"})
+    assert " ".join(words) == "cluster probe --watch --messages 2 --size 16 --every 5 -- DefaultCluster"
+    assert find("startMonitoring").alias.words({}) == ["lag", "--watch", "--every", "60"]
+
+
 def test_of_servers(cli: Cli, cluster: BlockingLocalCluster) -> None:
     broker = cluster.broker_addresses[0]
     assert cli.rows("clusterList", "-m")[0]["name"] == "broker-a"
@@ -250,6 +301,8 @@ def test_the_name_server_is_given_as_in_mqadmin(cluster: BlockingLocalCluster) -
         (["resetOffsetByTime", "-g", "g", "-t", "T", "-s", "soon"], "a time must be milliseconds since 1970"),
         (["resetOffsetByTime", "-g", "g", "-t", "T", "-s", "0", "-q", "1"], "only with -o"),
         (["resetOffsetByTime", "-g", "g", "-t", "T", "-s", "0", "-o", "1"], "-o needs a queue: pass -b and -q"),
+        (["brokerConsumeStats", "-b", "broker-a", "-t", "soon"], "a timeout must be milliseconds"),
+        (["brokerConsumeStats", "-b", "broker-a", "-o", "true"], "rocketpy does not support -o (order) here"),
         (["consumerProgress", "-s", "true"], "rocketpy does not support -s (showClientIP) here"),
     ],
 )

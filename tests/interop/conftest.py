@@ -15,6 +15,7 @@ import pytest
 from tests.interop import jobs, jvm
 from tests.interop.apache import LINES, Apache, Cluster, unavailable
 from tests.interop.drivers import JavaAdmin, java_admins
+from tests.interop.late_starters import late_starters_last
 from tests.interop.mixed import Mixed, mixed_cluster
 from tests.interop.ours import our_cluster
 from tests.interop.process import running_reports
@@ -39,6 +40,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             version, _why = marker.args
             lines = (version,)
         metafunc.parametrize("apache", lines, indirect=True, scope="session")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have files that use more of a line's servers come after the others, as those run until the end of the line."""
+    items[:] = late_starters_last(items)
 
 
 @pytest.fixture(scope="session")

@@ -82,7 +82,7 @@ class Driver:
 @contextmanager
 def running(apache: Apache, main: str, *, jvm_options: Sequence[str] = (), **options: object) -> Iterator[Driver]:
     """Start a driver class; it is killed at the end if it has not finished."""
-    job = None if jvm_options else jobs.begun(apache, main, arguments(options))
+    job = jobs.begun(apache, main, arguments(options), jvm_options)
     if job is not None:
         try:
             yield Driver(job)

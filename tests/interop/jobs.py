@@ -1,7 +1,8 @@
 """Producers and consumers of Apache's in one JVM for each release, since every start of one takes a second.
 
-`shared(apache)` has one started when it is first wanted; within it `begun` gives jobs of it to `drivers.running`. What
-needs JVM options of its own, or is to be killed, has a JVM to itself as ever. A job looks to a driver as its process.
+`shared(apache)` has one started when it is first wanted, and another one for each of the `OPTIONS` that tests share;
+within it `begun` gives jobs of it to `drivers.running`. What needs other JVM options, or is to be killed, has a JVM to
+itself as ever. A job looks to a driver as its process.
 """
 
 from __future__ import annotations
@@ -19,23 +20,28 @@ from tests.interop.servers import temporary_home
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from tests.interop.apache import Apache
 
 MAINS = ("Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "PullConsumer")
 HEAP = ("-Xmx512m",)
+OPTIONS = ((), jvm.ROCKETMQ_HEADERS)
+"""Those of JVMs that are shared."""
 
 T = TypeVar("T")
 
-_open: dict[str, Jobs] = {}
+_open: dict[str, dict[tuple[str, ...], Jobs]] = {}
 
 
 class Jobs:
     """One JVM, started for its first job, and again if it has broken down."""
 
-    def __init__(self, apache: Apache, stack: ExitStack) -> None:
+    def __init__(self, apache: Apache, stack: ExitStack, options: Sequence[str]) -> None:
+        self.offsets = stack.enter_context(temporary_home("offsets"))
         self._apache = apache
         self._stack = stack
+        self._options = (*HEAP, f"-Drocketmq.client.localOffsetStoreDir={self.offsets}", *options)
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
         self._jobs: dict[str, Job] = {}
@@ -66,7 +72,7 @@ class Jobs:
         if self._process is None or not self._process.running:
             home = self._stack.enter_context(temporary_home("jobs"))
             settings.prepare_home(home)
-            command = jvm.driver_command(home, self._apache.driver_class_path(), "Jobs", options=HEAP)
+            command = jvm.driver_command(home, self._apache.driver_class_path(), "Jobs", options=self._options)
             self._process, self._read = JavaProcess(f"Java jobs ({self._apache.version})", command, home), 0
             self._stack.callback(self._process.kill)
         return self._process
@@ -145,14 +151,19 @@ class Job:
 def shared(apache: Apache) -> Iterator[None]:
     """Have the drivers of a release share a JVM until the end of this."""
     with ExitStack() as stack:
-        _open[apache.version] = Jobs(apache, stack)
+        _open[apache.version] = {options: Jobs(apache, stack, options) for options in OPTIONS}
         try:
             yield
         finally:
             del _open[apache.version]
 
 
-def begun(apache: Apache, main: str, arguments: Sequence[str]) -> Job | None:
-    """A driver at work in the shared JVM of its release, or None where there is none or it knows no such driver."""
-    jobs = _open.get(apache.version)
+def begun(apache: Apache, main: str, arguments: Sequence[str], options: Sequence[str] = ()) -> Job | None:
+    """A driver at work in a shared JVM of its release, or None where there is none or it knows no such driver."""
+    jobs = _open.get(apache.version, {}).get(tuple(options))
     return jobs.begin(main, arguments) if jobs is not None and main in MAINS else None
+
+
+def broadcast_offsets(apache: Apache) -> Path:
+    """The directory in which consumers in the shared JVM keep their offsets when they broadcast."""
+    return _open[apache.version][()].offsets

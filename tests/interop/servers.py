@@ -90,7 +90,7 @@ def broker(
         settings.prepare_home(place)
         # Apache also listens on listenPort - 2, so the block's first port is that one.
         own = settings.broker_properties(place, name=name, namesrv=namesrv, listen=base + 2, ha=base + 3)
-        values = {**own, **(settings.SELDOM_FLUSHED if home is None else {}), **(overrides or {})}
+        values = {**own, **settings.SELDOM_FLUSHED, **(overrides or {})}
         end = JavaProcess.kill if home is None else JavaProcess.stop
         with _booted(f"Apache broker {name}", launch, place, BROKER_MAIN, values, end) as process:
             with _blamed_on(process):

@@ -58,7 +58,10 @@ def name_server_properties(home: Path, port: int) -> dict[str, object]:
 
 
 SELDOM_FLUSHED = {"timerFlushIntervalMs": 60_000}
-"""A broker of 5.x compares the 19 MB of its timer wheel with the file at every flush, which takes a sixth of a core."""
+"""A broker of 5.x compares the 19 MB of its timer wheel with the file at every flush, which takes a sixth of a core.
+
+A test whose timers have to outlive a kill sets it back.
+"""
 
 
 def broker_properties(home: Path, *, name: str, namesrv: str, listen: int, ha: int) -> dict[str, object]:

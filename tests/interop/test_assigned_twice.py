@@ -30,7 +30,8 @@ def test_ours_hears_who_else_has_the_queues_that_were_assigned_to_it(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(assigned_twice, "LOOK_EVERY", 2.0)
+    for name, seconds in (("FIRST_LOOK", 0.5), ("SECOND_LOOK", 1.0), ("LOOK_EVERY", 1.0)):
+        monkeypatch.setattr(assigned_twice, name, seconds)
     topic, group = fresh_name("Assigned"), fresh_name("assigned-group")
     apache_cluster.create_topic(topic, queues=QUEUES)
     one, two = [rocketpy.sync.LitePullConsumer(group, namesrv=apache_cluster.namesrv) for _ in range(2)]

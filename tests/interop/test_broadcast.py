@@ -9,6 +9,7 @@ import pytest
 
 import rocketpy.sync
 from rocketpy import ConsumeFromWhere, Message, MessageModel
+from tests.interop import jobs
 from tests.interop.drivers import java_push_consumer
 from tests.interop.inbox import Inbox
 
@@ -51,6 +52,11 @@ def ours(cluster: Cluster, group: str, folder: Path, **fields: object) -> rocket
     )
 
 
+def files(folder: Path, group: str) -> list[Path]:
+    """The files of a group, in a directory that others use too."""
+    return [file for file in folder.rglob("offsets.json") if group in file.relative_to(folder).parts]
+
+
 def consumed(consumer: rocketpy.sync.PushConsumer, topic: str, count: int) -> list[str]:
     inbox = Inbox()
     consumer.subscribe(topic, inbox.take)
@@ -60,44 +66,38 @@ def consumed(consumer: rocketpy.sync.PushConsumer, topic: str, count: int) -> li
 
 
 def test_BC1_apaches_and_ours_go_on_where_the_file_of_the_other_says(
-    apache: Apache, cluster: Cluster, fresh_name: Callable[[str], str], tmp_path: Path
+    apache: Apache, cluster: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
     topic, group = fresh_name("Everywhere"), fresh_name("everywhere-group")
     cluster.create_topic(topic, queues=3)
-    java = {
-        "jvm_options": [f"-Drocketmq.client.localOffsetStoreDir={tmp_path}"],
-        "broadcast": "true",
-        "instance": "DEFAULT",
-    }
+    folder = jobs.broadcast_offsets(apache)
+    java = {"broadcast": "true", "instance": "DEFAULT"}
     with java_push_consumer(apache, cluster.namesrv, group, topic, **java) as consumer:
         first = send(cluster, topic, 0, 12)
         consumer.wait_messages(12)
         assert java_bodies(consumer) == first
         consumer.finish()
-    (file,) = tmp_path.rglob("offsets.json")
+    (file,) = files(folder, group)
 
     second = send(cluster, topic, 12, 24)
-    assert consumed(ours(cluster, group, tmp_path), topic, 12) == second
-    assert list(tmp_path.rglob("offsets.json")) == [file]
+    assert consumed(ours(cluster, group, folder), topic, 12) == second
+    assert files(folder, group) == [file]
 
     third = send(cluster, topic, 24, 36)
     with java_push_consumer(apache, cluster.namesrv, group, topic, **java) as consumer:
         consumer.wait_messages(12)
         assert java_bodies(consumer) == third
+        consumer.finish()  # the next one in this JVM with this instance must not find its client
 
 
 def test_BC1_apaches_and_ours_side_by_side_both_get_all(
-    apache: Apache, cluster: Cluster, fresh_name: Callable[[str], str], tmp_path: Path
+    apache: Apache, cluster: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
     topic, group, inbox = fresh_name("Everywhere"), fresh_name("everywhere-group"), Inbox()
     cluster.create_topic(topic, queues=3)
-    options = [f"-Drocketmq.client.localOffsetStoreDir={tmp_path}"]
-    consumer = ours(cluster, group, tmp_path, instance_name="ours")
+    consumer = ours(cluster, group, jobs.broadcast_offsets(apache), instance_name="ours")
     consumer.subscribe(topic, inbox.take)
-    with (
-        consumer,
-        java_push_consumer(apache, cluster.namesrv, group, topic, jvm_options=options, broadcast="true") as java,
-    ):
+    with consumer, java_push_consumer(apache, cluster.namesrv, group, topic, broadcast="true") as java:
         sent = send(cluster, topic, 0, 12)
         java.wait_messages(12)
         inbox.wait_here(12)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.waits("waits for Apache's server")]
 
 UPDATE_BROKER_CONFIG = 25
+PERSIST_MS = 1_000
+"""Between commits of offsets, not 5,000: most of what is asked here waits for one."""
 
 
 @dataclass
@@ -130,7 +132,8 @@ def _is_found(scene: Scene) -> bool | None:
 def _java(
     apache: Apache, cluster: Cluster, topic: str, group: str, *, orderly: bool
 ) -> Iterator[tuple[str, Callable[[], int]]]:
-    with java_push_consumer(apache, cluster.namesrv, group, topic, orderly=orderly) as consumer:
+    options = {"orderly": orderly, "persist_ms": PERSIST_MS}
+    with java_push_consumer(apache, cluster.namesrv, group, topic, **options) as consumer:
         [ready] = consumer.of("ready")
         yield ready["clientId"], lambda: len(consumer.messages)
 
@@ -144,7 +147,7 @@ def _python(cluster: Cluster, topic: str, group: str, *, orderly: bool) -> Itera
         namesrv=cluster.namesrv,
         consume_from_where=where,
         orderly=orderly,
-        persist_consumer_offset_interval=1.0,  # not 5: most of what is asked here waits for it
+        persist_consumer_offset_interval=PERSIST_MS / 1000,
     ) as consumer:
         consumer.subscribe(topic, inbox.take)
         consumer.wait_assigned(20)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.interop
 
-COUNT = 20_000
+COUNT = 4_000
 CARRIERS = ("AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
 COLUMNS = (
     "year",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.interop, pytest.mark.waits("waits for the checks of Apache's server, in its own time")]
 
-END = 37
+UPDATE_CONFIG, END = 25, 37
 HASTY: dict[str, object] = {
     "transactionTimeOut": 500,
     "transactionCheckInterval": 500,
@@ -287,20 +287,34 @@ def answers(broker: str, topic: str) -> dict[str, tuple[int, str | None]]:
     return found
 
 
-def test_both_brokers_refuse_transactions_alike(apache: Apache, ours: Cluster, theirs: Cluster) -> None:
-    said = []
-    for brokers in (
-        our_broker(ours.namesrv, name="refusing", overrides={"rejectTransactionMessage": True}),
-        apache.broker(theirs.namesrv, name="refusing", overrides={"rejectTransactionMessage": True}),
-    ):
-        with brokers as broker:
-            probe.create_topic(broker.address, "Refused", queues=1)
-            answer = probe.call(
-                broker.address, SEND_V2, message("Refused", i="TRAN_MSG\x01true\x02PGROUP\x01p\x02"), b"x"
-            )
-            said.append((answer.code, answer.remark))
+def test_both_brokers_refuse_transactions_alike(
+    apache: Apache, ours: Cluster, theirs: Cluster, fresh_name: Callable[[str], str]
+) -> None:
+    topic, said = fresh_name("Refused"), []
+    for cluster in (ours, theirs):
+        cluster.create_topic(topic, queues=1)
+        broker = cluster.brokers[0].address
+        with refusing(broker):
+            answer = probe.call(broker, SEND_V2, message(topic, i="TRAN_MSG\x01true\x02PGROUP\x01p\x02"), b"x")
+        said.append((answer.code, answer.remark))
+        assert stored(broker, topic) == []
     assert said[0] == said[1]
     assert said[0][0] == 16
+
+
+@contextmanager
+def refusing(broker: str) -> Iterator[None]:
+    """Have a broker refuse transactions for a while."""
+    try:
+        set_refusing(broker, "true")
+        yield
+    finally:
+        set_refusing(broker, "false")
+
+
+def set_refusing(broker: str, value: str) -> None:
+    answer = probe.call(broker, UPDATE_CONFIG, body=f"rejectTransactionMessage={value}\n".encode())
+    assert answer.code == 0, answer.remark
 
 
 def test_both_brokers_store_the_same(

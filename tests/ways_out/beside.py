@@ -19,12 +19,15 @@ class Beside(OwnTasks):
 
     Args:
         scene: the case.
+
+    Attributes:
+        outcome: what came of it, an answer or an error.
     """
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene)
         self._ended = threading.Event()
-        self._outcome: Any = None
+        self.outcome: Any = None
         self._task: Any = None
 
     async def begin(self, function: Callable[[], Any], *, asks: bool = True) -> None:
@@ -43,23 +46,23 @@ class Beside(OwnTasks):
 
     async def _make(self, function: Callable[[], Any]) -> None:
         try:
-            self._outcome = await call(function())
+            self.outcome = await call(function())
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome
-            self._outcome = error
+            self.outcome = error
         finally:
             self._ended.set()
 
     def _make_blocking(self, function: Callable[[], Any]) -> None:
         try:
-            self._outcome = function()
+            self.outcome = function()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the outcome
-            self._outcome = error
+            self.outcome = error
         finally:
             self._ended.set()
 
     async def check_ended(self) -> None:
         """It has ended by an answer, or was told why there is none."""
         if await self._scene.until(self._ended.is_set, "the call beside has ended", SLACK):
-            outcome = self._outcome
+            outcome = self.outcome
             right = not isinstance(outcome, BaseException) or isinstance(outcome, RocketMQError)
             self._scene.expect(right, f"the call beside ended by {outcome!r}")

@@ -235,6 +235,49 @@ async def administering(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
     return {"accepted": []}
 
 
+async def administering_for_another(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
+    """Likewise, with an Admin that a producer has handed out: their client goes on, and so does the call."""
+
+    async def body(admin: Any) -> None:
+        await call(admin.brokers.runtime("broker-a"))
+        scene.place.proxy("hold")
+        await beside.begin(lambda: admin.brokers.runtime("broker-a"))
+
+    async with Entered(scene.producer(request_timeout=LONG)) as producer, Beside(scene) as beside:
+        await call(producer.send(scene.message(0)))
+        await left_by(scene, producer.admin(), way, body, CLOSE_TIMEOUT)
+        scene.place.proxy("go_on")
+        await beside.check_ended()
+        scene.expect(getattr(beside.outcome, "broker", "") == "broker-a", f"the call came to {beside.outcome!r}")
+        await call(producer.send(scene.message(1)))
+    return {"acknowledged": [0, 1], "accepted": [0, 1]}
+
+
+async def interrupted(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
+    """A command of an Admin is interrupted, which goes on to be used: what comes late is nobody's answer."""
+    place = scene.place
+    error = EXITS[way]()
+    assert error is not None
+    async with Entered(scene.admin(request_timeout=LONG)) as admin:
+        found = await call(admin.brokers.runtime("broker-a"))
+        place.proxy("hold")
+        known = place.proxy("requests")
+
+        async def command() -> None:
+            await call(admin.groups.create(place.group, brokers=["broker-a"], exist_ok=True))
+            scene.wrong.append("it was answered by nobody")
+
+        await struck(scene, command, lambda: place.proxy("requests") > known, error, CLOSE_TIMEOUT)
+        place.proxy("go_on")
+        again = await call(admin.brokers.runtime("broker-a"))
+        scene.expect((again.broker, again.version) == (found.broker, found.version), f"another answer: {again!r}")
+        # The command was on its way already, before the two questions.
+        groups = await call(admin.groups.list())
+        scene.expect(place.group in groups, f"the command was not done: {groups}")
+        scene.expect("open" in repr(admin), f"it is {admin!r}")
+    return {"accepted": []}
+
+
 async def starting(scene: Scene, way: str, healed: bool) -> dict[str, Any]:
     """It waits for a name server that does not answer."""
     place = scene.place
@@ -308,6 +351,8 @@ STATES = {
     "waiting in poll": waiting_in_poll,
     "waiting in pull": waiting_in_pull,
     "administering": administering,
+    "administering for another": administering_for_another,
+    "interrupted": interrupted,
     "closing": closing,
     "closing in order": closing_in_order,
 }

@@ -23,6 +23,15 @@ def ground():
 
 
 @pytest.fixture(scope="session")
+def wide_ground():
+    """Two brokers, only the first of which is reached through a proxy."""
+    with Ground(brokers=2) as running:
+        running.run(running.cluster.create_topic, "WaysOut")
+        running.run(running.cluster.create_topic, "Innocent")
+        yield running
+
+
+@pytest.fixture(scope="session")
 def zygote(tmp_path_factory):
     with Zygote(tmp_path_factory.mktemp("ways-out")) as running:
         yield running
@@ -79,6 +88,10 @@ class Case:
         finally:
             file.close()
 
+    def brokers_with_group(self):
+        """The brokers on which the group was created."""
+        return self._ground.brokers_with_group(self.group)
+
     def holds_locks(self):
         """Whether a member of the group holds a queue."""
         return self._ground.holds_locks(self.group)
@@ -87,3 +100,9 @@ class Case:
 @pytest.fixture
 def case(ground, zygote):
     return Case(ground, zygote)
+
+
+@pytest.fixture
+def wide_case(wide_ground, zygote):
+    """One that has two brokers."""
+    return Case(wide_ground, zygote)

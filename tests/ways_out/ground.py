@@ -118,6 +118,13 @@ class Ground:
         known |= {message.message_id for message in self.call(self.cluster.messages, retry_topic(group))}
         return len(known)
 
+    def brokers_with_group(self, group: str) -> list[str]:
+        """The names of the brokers that know a group."""
+        return list(self.call(self._brokers_with_group, group))
+
+    def _brokers_with_group(self, group: str) -> list[str]:
+        return [broker.config.broker_name for broker in self.cluster.brokers if group in broker.groups]
+
     def holds_locks(self, group: str) -> bool:
         """Whether a member of a group holds a queue."""
         return any(self.call(broker.clients.locks.holds_any, group) for broker in self.cluster.brokers)
@@ -148,6 +155,8 @@ class Ground:
         if what == "store":
             self._nursery.start_soon(self.cluster.send, Message(args[0], b"stored by the test"))
             return None
+        if what == "brokers with group":
+            return self._brokers_with_group(*args)
         if what == "signal":
             os.kill(*args)
             return None

@@ -119,7 +119,7 @@ def idle(scene: Scene, way: str, healed: bool) -> None:
         producer.send(scene.message(0))
         say(accepted=[0])
 
-    _live(scene, way, producer, work, lambda: time.sleep(LONG))
+    live(scene, way, producer, work, lambda: time.sleep(LONG))
 
 
 def in_flight(scene: Scene, way: str, healed: bool) -> None:
@@ -145,7 +145,7 @@ def in_flight(scene: Scene, way: str, healed: bool) -> None:
                 producer.send(scene.message(COUNT + 1))
 
     try:
-        _live(scene, way, producer, work, wait)
+        live(scene, way, producer, work, wait)
     finally:
         if way != "end" and os.getpid() == scene.pid:  # where the interpreter ends by itself nobody looks
             say(unanswered=sum(not future.done() for future in futures))
@@ -161,7 +161,7 @@ def listening(scene: Scene, way: str, healed: bool, **settings: Any) -> None:
             finished.append(message)
             say(finished=len(finished))
 
-    _live(scene, way, scene.consumer(listener, **settings), lambda: begun.wait(10), lambda: time.sleep(LONG))
+    live(scene, way, scene.consumer(listener, **settings), lambda: begun.wait(10), lambda: time.sleep(LONG))
 
 
 def polling(scene: Scene, way: str, healed: bool) -> None:
@@ -175,7 +175,7 @@ def polling(scene: Scene, way: str, healed: bool) -> None:
         while True:
             consumer.poll(timeout=LONG)
 
-    _live(scene, way, consumer, work, wait)
+    live(scene, way, consumer, work, wait)
 
 
 def pulling(scene: Scene, way: str, healed: bool) -> None:
@@ -187,7 +187,7 @@ def pulling(scene: Scene, way: str, healed: bool) -> None:
         while True:
             consumer.pull_block_if_not_found(queue, 1)
 
-    _live(scene, way, consumer, lambda: consumer.pull(queue, 0), wait)
+    live(scene, way, consumer, lambda: consumer.pull(queue, 0), wait)
 
 
 def closing_in_order(scene: Scene, way: str, healed: bool) -> None:
@@ -220,7 +220,7 @@ STATES: dict[str, Callable[[Scene, str, bool], None]] = {
 # --- ways out of what is started ------------------------------------------------------------------------------
 
 
-def _live(scene: Scene, way: str, thing: Any, work: Callable[[], object], wait: Callable[[], object]) -> None:
+def live(scene: Scene, way: str, thing: Any, work: Callable[[], object], wait: Callable[[], object]) -> None:
     """Start it, do something with it, and end as the way says."""
     if way == "sys.exit":
         with thing:
@@ -291,6 +291,8 @@ def _in_child(scene: Scene, thing: Any) -> dict[str, Any]:
     try:
         if hasattr(thing, "send"):
             thing.send(scene.message(0))
+        elif hasattr(thing, "use"):
+            thing.use()
         elif hasattr(thing, "wait_assigned"):
             thing.wait_assigned(1)
         else:

@@ -32,8 +32,12 @@ KEPT: list[Any] = []
 def run(surface: str, state: str, way: str, place: dict[str, str]) -> None:
     """The case; it returns, or ends as a program does."""
     program = Program(Scene(surface, place), way)
-    main = getattr(program, state.replace(" ", "_"))
-    if surface == "trio":
+    run_program(program, getattr(program, state.replace(" ", "_")))
+
+
+def run_program(program: Program, main: Callable[[], Awaitable[None]]) -> None:
+    """Run one in a loop of its surface."""
+    if program.scene.surface.name == "trio":
         try:
             trio.run(program.under_trio, main)
         except BaseExceptionGroup as group:
@@ -134,7 +138,7 @@ class Program:
             await producer.send(self.scene.message(0))
             say(acknowledged=[0])
 
-        await self._live(producer, work)
+        await self.live(producer, work)
 
     async def sends_in_flight(self) -> None:
         producer = self.scene.producer(send_timeout=LONG)
@@ -145,7 +149,7 @@ class Program:
                 await sends.begin(producer)
                 self.scene.place.heal_soon()
 
-            await self._live(producer, work)
+            await self.live(producer, work)
             ended = await sends.outcomes()
             unexpected = [repr(each) for each in ended.values() if not isinstance(each, RocketMQError | None)]
             stored = [0, *(number for number, outcome in ended.items() if outcome is None)]
@@ -162,7 +166,7 @@ class Program:
         async def work() -> None:
             await self.scene.until(lambda: begun, "the listener has begun")
 
-        await self._live(self.scene.consumer(listener, await_termination=SLACK, **settings), work)
+        await self.live(self.scene.consumer(listener, await_termination=SLACK, **settings), work)
 
     async def listening_in_order(self) -> None:
         await self.listener_running(orderly=True)
@@ -176,7 +180,7 @@ class Program:
         async def work() -> None:
             say(finished=len(await consumer.poll(1, timeout=10)))
 
-        await self._live(consumer, work)
+        await self.live(consumer, work)
 
     async def pulling(self) -> None:
         """Another task waits in a request that the broker holds, until it is told why it ends."""
@@ -188,13 +192,13 @@ class Program:
             await beside.begin(lambda: consumer.pull_block_if_not_found(queue, 1))
 
         async with Beside(self.scene) as beside:
-            await self._live(consumer, work)
+            await self.live(consumer, work)
             await beside.check_ended()
         say(wrong=self.scene.wrong)
 
     # --- ways -----------------------------------------------------------------------------------------------
 
-    async def _live(self, thing: Any, work: Callable[[], Awaitable[None]]) -> None:
+    async def live(self, thing: Any, work: Callable[[], Awaitable[None]]) -> None:
         if self.way in ("end", "forgotten"):
             await thing.__aenter__()
             await work()
@@ -237,6 +241,8 @@ class Program:
         told = "nothing"
         if hasattr(thing, "send"):
             step = thing.send(self.scene.message(0))
+        elif hasattr(thing, "use"):
+            step = thing.use()
         elif hasattr(thing, "wait_assigned"):
             step = thing.wait_assigned(1)
         else:

@@ -121,16 +121,17 @@ class Scene:
         made.subscribe(self.place.topic, listener)
         return made
 
-    def lite_consumer(self) -> Any:
-        made = self.module.LitePullConsumer(self.place.group, consume_from_where=FIRST, **self.place.settings)
+    def lite_consumer(self, **settings: Any) -> Any:
+        settings = {"consume_from_where": FIRST, **self.place.settings, **settings}
+        made = self.module.LitePullConsumer(self.place.group, **settings)
         made.subscribe(self.place.topic)
         return made
 
     def pull_consumer(self) -> Any:
         return self.module.PullConsumer(self.place.group, **self.place.settings)
 
-    def admin(self) -> Any:
-        return self.module.Admin(**self.place.settings)
+    def admin(self, **settings: Any) -> Any:
+        return self.module.Admin(**self.place.settings, **settings)
 
     def message(self, number: int) -> Message:
         return Message(self.place.topic, f"{self.place.group}/{number}".encode())

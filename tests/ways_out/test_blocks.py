@@ -8,7 +8,7 @@ from tests.surfaces.surface import SURFACES
 from tests.ways_out.blocks import EXITS, STATES
 from tests.ways_out.quiet import check_quiet
 
-UNENTERED = ("starting", "closing", "closing in order")
+UNENTERED = ("starting", "closing", "closing in order", "interrupted")
 RARE = (
     "listener running in order",
     "async listener running in order",
@@ -16,6 +16,8 @@ RARE = (
     "waiting in poll",
     "waiting in pull",
     "administering",
+    "administering for another",
+    "interrupted",
     "closing in order",
 )
 """Each goes out as one of the others does, and is tried on one surface in each way, and on all by night."""
@@ -25,7 +27,7 @@ CELLS = [
     for surface in SURFACES
     for state in STATES
     for way in EXITS
-    # Nothing was entered yet, or has been left already: only an exception can end that.
+    # Nothing was entered yet, or has been left already, or a call is to end: only an exception can end that.
     if state not in UNENTERED or way not in ("left", "generator closed")
 ]
 QUICK = {
@@ -46,6 +48,10 @@ QUICK = {
     ("blocking", "administering", "KeyboardInterrupt"),
     ("trio", "administering", "left"),
     ("asyncio", "administering", "CancelledError"),
+    ("blocking", "administering for another", "left"),
+    ("blocking", "interrupted", "KeyboardInterrupt"),
+    ("trio", "interrupted", "CancelledError"),
+    ("asyncio", "interrupted", "SystemExit"),
 }
 """Each state, each surface, and each kind of exception that is treated in its own way."""
 

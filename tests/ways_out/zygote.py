@@ -21,7 +21,8 @@ from types import TracebackType
 from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = tuple(f"tests.ways_out.{name}" for name in ("blocks", "programs", "programs_of_loops", "crashes"))
+CASES = ("blocks", "programs", "programs_of_loops", "programs_of_admins", "crashes")
+MODULES = tuple(f"tests.ways_out.{name}" for name in CASES)
 SURFACES = ("rocketpy", "rocketpy.sync", "rocketpy.aio")
 _DUMPS_WITHIN = 0.5
 """Seconds in which what has come to its bound writes down its stacks; then it is killed."""

@@ -11,7 +11,15 @@ import attrs
 from rocketpy.message import MessageQueue
 from rocketpy.reprs import Short
 
-__all__ = ["QueueStats", "TopicOnBroker", "TopicRoute", "TopicSettings", "TopicStats"]
+__all__ = [
+    "GroupTraffic",
+    "QueueStats",
+    "TopicOnBroker",
+    "TopicRoute",
+    "TopicSettings",
+    "TopicStats",
+    "TopicTraffic",
+]
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -93,3 +101,29 @@ class TopicStats(Short):
     def messages(self) -> int:
         """The number of messages in all queues."""
         return sum(each.messages for each in self.queues)
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class GroupTraffic(Short):
+    """How much of a topic a consumer group consumes."""
+
+    group: str
+    lag: int
+    """Messages of the topic that the group has yet to consume."""
+    get_rate: float
+    """Messages a second that its members received in the last minute."""
+    gets: int
+    """Messages that its members received in the last day; of a young group, in the last hour or minute."""
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class TopicTraffic(Short):
+    """How much of a topic is stored and consumed."""
+
+    topic: str
+    put_rate: float
+    """Messages a second that were stored in the last minute."""
+    puts: int
+    """Messages that were stored in the last day; of a young topic, in the last hour or minute."""
+    groups: tuple[GroupTraffic, ...]
+    """The groups that consume it, sorted."""

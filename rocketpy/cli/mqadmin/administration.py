@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from rocketpy.cli.mqadmin.alias import ARGUMENT, IGNORED, Alias, Given, Option
-from rocketpy.cli.mqadmin.convert import attributes, flag, order, permission, reset_time
+from rocketpy.cli.mqadmin.convert import attributes, flag, order, permission, reset_time, seconds
 from rocketpy.errors import ConfigError
 
 __all__ = ["ADMINISTRATION"]
@@ -64,6 +64,27 @@ def _writable(answer: str) -> Callable[[Given], list[str]]:
     return lambda given: ["broker", "set-writable", "--", given["b"], answer]
 
 
+def _metadata(given: Given) -> list[str]:
+    kind = "topic" if "t" in given else "subscriptionGroup" if "g" in given else "metadata"
+    flags = [f"--{name}" for letter, name in (("t", "topics"), ("g", "groups"), ("s", "internal")) if letter in given]
+    places = [f"--broker={given['b']}"] if "b" in given else []
+    cluster = ["--", given["c"]] if "c" in given else []
+    return ["cluster", "export", "metadata", *flags, *places, *_into(given, kind), *cluster]
+
+
+def _exported(what: str) -> Alias:
+    return Alias(
+        f"cluster export {what}",
+        (Option("c", "clusterName", ARGUMENT, required=True), Option("f", "filePath", "--file")),
+        lambda given: ["cluster", "export", what, *_into(given, what), "--", given["c"]],
+    )
+
+
+def _into(given: Given, name: str) -> list[str]:
+    """The file of an export. mqadmin is given its folder."""
+    return [f"--file={given['f']}/{name}.json"] if "f" in given else []
+
+
 # --- the tables -------------------------------------------------------------------------------------------
 
 _TOPICS: Final = {
@@ -82,6 +103,9 @@ _TOPICS: Final = {
             Option("s", "hasUnitSub", None),
         ),
     ),
+    "updateTopicList": Alias(
+        "topic import --exist-ok", (Option("f", "filename", ARGUMENT, required=True), _BROKER, _CLUSTER)
+    ),
     "updateTopicPerm": Alias(
         "topic update", (_TOPIC, _BROKER, _CLUSTER, Option("p", "perm", permission, required=True))
     ),
@@ -90,6 +114,14 @@ _TOPICS: Final = {
     "topicRoute": Alias("topic route", (_TOPIC, Option("l", "list", IGNORED, flag=True))),
     "topicStatus": Alias("topic stats", (_TOPIC, Option("c", "cluster", None))),
     "topicClusterList": Alias("topic route", (_TOPIC,)),
+    "statsAll": Alias(
+        "topic traffic", (Option("t", "topic", ARGUMENT), Option("a", "activeTopic", "--active", flag=True))
+    ),
+    "allocateMQ": Alias(
+        "topic shares",
+        (_TOPIC, Option("i", "ipList", ARGUMENT, required=True)),
+        lambda given: ["topic", "shares", "--", given["t"], *given["i"].split(",")],
+    ),
     "updateOrderConf": Alias(
         "namesrv order",
         (_TOPIC, Option("v", "orderConf", ARGUMENT), Option("m", "method", ARGUMENT, required=True)),
@@ -116,6 +148,9 @@ _GROUPS: Final = {
             Option("a", "notifyConsumerIdsChanged", None),
         ),
     ),
+    "updateSubGroupList": Alias(
+        "group import --exist-ok", (Option("f", "filename", ARGUMENT, required=True), _BROKER, _CLUSTER)
+    ),
     "deleteSubGroup": Alias(
         "group delete",
         (
@@ -135,6 +170,16 @@ _GROUPS: Final = {
             Option("c", "cluster", "--cluster"),
         ),
     ),
+    "brokerConsumeStats": Alias(
+        "lag --queues --internal",
+        (
+            Option("b", "brokerAddr", "--broker", required=True),
+            Option("t", "timeoutMillis", seconds),
+            Option("l", "level", "--at-least"),
+            Option("o", "order", None),
+        ),
+    ),
+    "startMonitoring": Alias("lag --watch --every 60", ()),
     "consumerConnection": Alias(
         "group members", (Option("g", "consumerGroup", ARGUMENT, required=True), Option("b", "brokerAddr", None))
     ),
@@ -195,6 +240,34 @@ _SERVERS: Final = {
             Option("i", "interval", None),
         ),
     ),
+    "clusterRT": Alias(
+        "cluster probe --watch",
+        (
+            Option("c", "cluster", ARGUMENT),
+            Option("a", "amount", "--messages"),
+            Option("s", "size", "--size"),
+            Option("i", "interval", "--every"),
+            Option("p", "print log", None),
+            Option("m", "machine room", None),
+        ),
+    ),
+    "haStatus": Alias(
+        "broker replication", (Option("b", "brokerAddr", ARGUMENT), _CLUSTER, Option("i", "interval", None))
+    ),
+    "exportMetadata": Alias(
+        "cluster export metadata",
+        (
+            Option("c", "clusterName", ARGUMENT),
+            _BROKER,
+            Option("f", "filePath", "--file"),
+            Option("t", "topic", "--topics", flag=True),
+            Option("g", "subscriptionGroup", "--groups", flag=True),
+            Option("s", "specialTopic", "--internal", flag=True),
+        ),
+        _metadata,
+    ),
+    "exportConfigs": _exported("configs"),
+    "exportMetrics": _exported("metrics"),
     "brokerStatus": Alias("broker runtime", (Option("b", "brokerAddr", ARGUMENT), _CLUSTER)),
     "getBrokerConfig": Alias(
         "broker config", (Option("b", "brokerAddr", ARGUMENT, required=True), Option("c", "clusterName", None))

@@ -10,7 +10,7 @@ from rocketpy.errors import ConfigError
 if TYPE_CHECKING:
     from rocketpy.cli.mqadmin.alias import Words
 
-__all__ = ["attributes", "flag", "order", "permission", "reset_time", "time"]
+__all__ = ["attributes", "flag", "order", "permission", "reset_time", "seconds", "time"]
 
 _PERMISSIONS = {"2": "w", "4": "r", "6": "rw"}
 
@@ -56,6 +56,13 @@ def time(text: str) -> str:
         raise ConfigError(
             f'a time must be milliseconds since 1970, "now", or like 2026-05-04#12:30:00:000, not {text!r:.100}'
         ) from None
+
+
+def seconds(text: str) -> list[str]:
+    """A timeout in milliseconds as one in seconds."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise ConfigError(f"a timeout must be milliseconds, not {text!r:.100}")
+    return ["--timeout", f"{int(text) / 1000:g}"]
 
 
 def reset_time(text: str) -> str:

@@ -132,6 +132,17 @@ MESSAGES: Final = {
         ),
         _by_offset,
     ),
+    "queryCq": Alias(
+        "message entries",
+        (
+            _TOPIC,
+            Option("q", "queue", "--queue", required=True),
+            Option("i", "index", "--begin", required=True),
+            Option("c", "count", "--count"),
+            Option("b", "broker", "--broker"),
+            Option("g", "consumer", "--group"),
+        ),
+    ),
     "printMsg": Alias(
         "tail --from begin",
         (
@@ -195,6 +206,14 @@ MESSAGES: Final = {
             Option("b", "beginTimestamp", None),
             Option("e", "endTimestamp", None),
             Option("c", "maxNum", IGNORED),
+        ),
+    ),
+    "sendMsgStatus": Alias(
+        "bench --in-flight 1 --messages 50 --size 128",
+        (
+            Option("b", "brokerName", ARGUMENT, required=True),
+            Option("s", "messageSize", "--size"),
+            Option("c", "count", "--messages"),
         ),
     ),
     "checkMsgSendRT": Alias(

@@ -12,24 +12,10 @@ _STATIC: Final = "it does not know static topics: use mqadmin"
 _COLD: Final = "it does not know flow control of cold data: use mqadmin"
 _ROCKSDB: Final = "it does not read RocksDB: use mqadmin on the machine of the broker"
 _CONTAINER: Final = "it does not know broker containers: use mqadmin"
-_REPLICA: Final = 'it does not show replication; "rocketpy cluster show" shows masters and slaves'
-_EXPORT: Final = 'see "rocketpy {} --json"'
 
 MISSING: Final = {
-    "updateTopicList": '"rocketpy topic create --exist-ok" creates one topic: run it for each',
-    "updateSubGroupList": '"rocketpy group create --exist-ok" creates one group: run it for each',
     "setConsumeMode": "its consumers always pull: leave the mode of groups as it is",
-    "brokerConsumeStats": '"rocketpy lag" shows all groups on all brokers',
-    "startMonitoring": '"rocketpy lag --watch" watches the lag of all groups',
-    "sendMsgStatus": '"rocketpy bench TOPIC --in-flight 1" measures sends to a topic',
-    "clusterRT": '"rocketpy bench TOPIC --rate 1" measures sends to a topic every second',
-    "statsAll": '"rocketpy lag" shows the groups, "rocketpy topic stats" a topic, "rocketpy broker stats" a statistic',
-    "allocateMQ": '"rocketpy group members" and "rocketpy group offsets" show which member has which queues',
     "resetMasterFlushOffset": "it does not change the positions of slaves: use mqadmin",
-    "exportMetadata": _EXPORT.format('topic get TOPIC" and "rocketpy group get GROUP'),
-    "exportConfigs": _EXPORT.format("broker config BROKER"),
-    "exportMetrics": _EXPORT.format("cluster show"),
-    "queryCq": '"rocketpy-store consumequeue" reads a queue on the machine of the broker',
     "exportPopRecord": "it does not know POP records: use mqadmin",
     "dumpCompactionLog": "it does not know compacted topics: use mqadmin",
     "setCommitLogReadAheadMode": "it does not change how files are read: use mqadmin",
@@ -40,7 +26,6 @@ MISSING: Final = {
     "removeBroker": _CONTAINER,
     "updateStaticTopic": _STATIC,
     "remappingStaticTopic": _STATIC,
-    "haStatus": _REPLICA,
     "getSyncStateSet": _CONTROLLER,
     "getBrokerEpoch": _CONTROLLER,
     "getControllerMetaData": _CONTROLLER,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "all_groups",
+    "all_topics",
     "create_group",
     "create_topic",
     "create_topics",
@@ -99,10 +100,20 @@ async def topic_config(pool: ConnectionPool, address: str, topic: str, *, timeou
     except TopicNotExistError:
         return None
     except RequestCodeNotSupportedError:
-        command = request(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequestHeader())
-        answer = await ask(pool, address, command, timeout=timeout, doing=doing)
-        return (await read_body(TopicConfigSerializeWrapper, answer, address)).topic_config_table.get(topic)
+        return (await all_topics(pool, address, timeout=timeout)).topic_config_table.get(topic)
     return body_of(TopicConfig, answer, address)
+
+
+async def all_topics(pool: ConnectionPool, address: str, *, timeout: float) -> TopicConfigSerializeWrapper:
+    """The settings of all topics on a broker.
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    command = request(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequestHeader())
+    answer = await ask(pool, address, command, timeout=timeout, doing="asking for all topics")
+    return await read_body(TopicConfigSerializeWrapper, answer, address)
 
 
 async def create_group(pool: ConnectionPool, address: str, config: SubscriptionGroupConfig, *, timeout: float) -> None:

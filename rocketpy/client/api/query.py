@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rocketpy.client.call import ask, request
+from rocketpy.client.call import ask, read_body, request
 from rocketpy.errors import QueryNotFoundError
+from rocketpy.wire.bodies.consume_queue import QueryConsumeQueueResponseBody
 from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.headers.admin import QueryConsumeQueueRequestHeader
 from rocketpy.wire.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
 from rocketpy.wire.message_codec import decode_messages, decode_record
 
 if TYPE_CHECKING:
-    from rocketpy.message import MessageExt
+    from rocketpy.message import MessageExt, MessageQueue
     from rocketpy.remoting.pool import ConnectionPool
 
-__all__ = ["query_messages", "view_message"]
+__all__ = ["query_messages", "queue_entries", "view_message"]
 
 
 async def view_message(
@@ -77,3 +79,27 @@ async def query_messages(
     except QueryNotFoundError:
         return []
     return decode_messages(bytes(answer.body), broker_name=broker_name)
+
+
+async def queue_entries(
+    pool: ConnectionPool,
+    address: str,
+    queue: MessageQueue,
+    begin: int,
+    count: int,
+    *,
+    group: str | None = None,
+    timeout: float,
+) -> QueryConsumeQueueResponseBody:
+    """Entries of a consume queue, and which of them a group would get.
+
+    Raises:
+        BrokerError: the broker has no such queue, or refuses.
+        TransportError, RequestTimeoutError: the broker does not answer.
+    """
+    header = QueryConsumeQueueRequestHeader(
+        topic=queue.topic, queue_id=queue.queue_id, index=begin, count=count, consumer_group=group
+    )
+    command = request(RequestCode.QUERY_CONSUME_QUEUE, header)
+    answer = await ask(pool, address, command, timeout=timeout, doing=f"asking for the entries of {queue}")
+    return await read_body(QueryConsumeQueueResponseBody, answer, address)

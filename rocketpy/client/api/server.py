@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rocketpy.client.call import ask, read_body, request
+from rocketpy.client.call import ask, body_of, read_body, request
 from rocketpy.errors import RemoteProtocolError
+from rocketpy.wire.bodies.replication import HARuntimeInfo
 from rocketpy.wire.bodies.route import KVTable
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.properties_text import format_properties, read_properties
@@ -14,7 +15,7 @@ from rocketpy.wire.properties_text import format_properties, read_properties
 if TYPE_CHECKING:
     from rocketpy.remoting.pool import ConnectionPool
 
-__all__ = ["broker_config", "clean", "name_server_config", "runtime_info", "update_config"]
+__all__ = ["broker_config", "clean", "name_server_config", "replication", "runtime_info", "update_config"]
 
 
 async def broker_config(pool: ConnectionPool, address: str, *, timeout: float) -> dict[str, str]:
@@ -89,3 +90,15 @@ async def clean(pool: ConnectionPool, address: str, code: RequestCode, *, timeou
         TransportError, RequestTimeoutError: the server does not answer.
     """
     await ask(pool, address, request(code), timeout=timeout, doing="cleaning up")
+
+
+async def replication(pool: ConnectionPool, address: str, *, timeout: float) -> HARuntimeInfo:
+    """How a master and its slaves keep up with each other, as one of them sees it (5.x).
+
+    Raises:
+        BrokerError: the broker refuses.
+        TransportError, RequestTimeoutError: it does not answer.
+    """
+    command = request(RequestCode.GET_BROKER_HA_STATUS)
+    answer = await ask(pool, address, command, timeout=timeout, doing="asking for the state of replication")
+    return body_of(HARuntimeInfo, answer, address)

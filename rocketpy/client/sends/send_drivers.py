@@ -349,6 +349,7 @@ def given_up(outgoing: Outgoing) -> ClientClosedError:
     )
 
 
+@trio.lowlevel.enable_ki_protection
 async def _finish_slowly(
     sending: Sending, done: Done, rest: Callable[[], Awaitable[SendResult]], scope: trio.CancelScope
 ) -> None:

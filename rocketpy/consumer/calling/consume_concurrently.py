@@ -173,6 +173,7 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
             self._senders += 1
             self._nursery.start_soon(self._send_failures)
 
+    @trio.lowlevel.enable_ki_protection
     async def _send_failures(self) -> None:
         while self._failures:
             failure = self._failures.popleft()
@@ -198,6 +199,7 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
             self._later.append(failure)
         self._some_later.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def _retry_here_service(self) -> None:
         """Retry messages that no broker took back, and those of a broadcast whose listener was cut off."""
         while True:

@@ -181,6 +181,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
                 each.message.topic,
             )
 
+    @trio.lowlevel.enable_ki_protection
     async def _send_waited(self) -> None:
         while self._waited:
             each = self._waited.popleft()
@@ -329,6 +330,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
     def _is_used_up(self, message: MessageExt) -> bool:
         return self._most_attempts is not None and message.reconsume_times >= self._most_attempts
 
+    @trio.lowlevel.enable_ki_protection
     async def _dead_letter(self, state: _QueueState, call: Call, dead: list[MessageExt], pause: float) -> None:
         """Send messages to the dead-letter queue. One that no broker takes stays here, so that nothing overtakes it."""
         sent: list[MessageExt] = []
@@ -363,6 +365,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         if self._nursery is not None:
             self._nursery.start_soon(self._suspend, state, call, calls, pause)
 
+    @trio.lowlevel.enable_ki_protection
     async def _suspend(self, state: _QueueState, call: Call, calls: list[Call], pause: float) -> None:
         await trio.sleep(pause)
         self._go_on(state, call, calls)

@@ -149,6 +149,7 @@ class ConsumeService(ABC):
 
     # --- life -----------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the service until it is cancelled."""
         try:
@@ -246,6 +247,7 @@ class ConsumeService(ABC):
         """Calls have ended. Those of one turn of the loop are processed together."""
         self._ended.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def _collect_service(self) -> None:
         while True:
             await self._ended.wait()
@@ -305,6 +307,7 @@ class ConsumeService(ABC):
 
     # --- what takes too long ------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def _expiry_service(self) -> None:
         """Notice calls that take too long. The listener itself is not interrupted: it may hold locks or files."""
         timeout = self._config.consume_timeout

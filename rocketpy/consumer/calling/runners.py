@@ -149,6 +149,7 @@ class TaskRunner(AsyncCrew[_Task]):
         super().stop()
         self._stop_asked.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Run the service until `stop` was called and the last call has ended."""
         async with trio.open_nursery() as self._nursery:
@@ -163,6 +164,7 @@ class TaskRunner(AsyncCrew[_Task]):
         self._nursery.start_soon(self._host, worker)
         return True
 
+    @trio.lowlevel.enable_ki_protection
     async def _host(self, worker: _Task) -> None:
         worker.task = trio.lowlevel.current_task()
         mark(self._finished, worker)
@@ -181,6 +183,7 @@ class TaskRunner(AsyncCrew[_Task]):
     async def _wait(self, worker: _Task) -> None:
         await worker.gate.wait()
 
+    @trio.lowlevel.disable_ki_protection
     async def _make_calls(self, worker: _Task, lane: Lane) -> None:
         began, finished, awaits = self._clock(), self._finished, self._awaits
         for call in self._calls_of(worker, lane):

@@ -83,6 +83,7 @@ class ThreadRunner(Crew[_Thread]):
             self._lanes.put(key, calls)
         self._due.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Run the service. When it is cancelled, running threads are abandoned, as nothing can stop them."""
         try:
@@ -118,6 +119,7 @@ class ThreadRunner(Crew[_Thread]):
             self._workers.add(worker)
         self._nursery.start_soon(self._host, worker)
 
+    @trio.lowlevel.enable_ki_protection
     async def _host(self, worker: _Thread) -> None:
         mark(self._finished, worker)  # the thread runs in a copy of this context
         await trio.to_thread.run_sync(self._work, worker, abandon_on_cancel=True, limiter=self._limiter)

@@ -103,6 +103,7 @@ class Unheard:
             else:
                 self._submit(each.queue, [each.message])
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Run the service, which puts off messages that have waited long enough."""
         while True:

@@ -56,6 +56,7 @@ class AssignedTwice:
         self._asked_last = ""
         self._told: dict[str, frozenset[MessageQueue]] = {}
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Look regularly. Ends if brokers do not support the request, or do not permit it."""
         await trio.sleep(FIRST_LOOK)

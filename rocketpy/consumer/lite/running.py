@@ -170,6 +170,7 @@ class RunningLitePull(Background):
         if self._config.message_model is MessageModel.CLUSTERING:  # broadcasting members share no offsets
             self.start_service(AssignedTwice(self.client, self._config.group, self._selection).run)
 
+    @trio.lowlevel.enable_ki_protection
     async def _persist_service(self) -> None:
         """Commit the recorded offsets at every interval; with automatic commits, record progress first."""
         config = self._config

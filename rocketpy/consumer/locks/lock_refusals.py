@@ -121,6 +121,7 @@ class LockRefusals:
 
     # --- telling ----------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Find out who has the locks that are refused for long, and warn once for each wait."""
         while True:

@@ -237,6 +237,7 @@ class QueueLocks:
                 self._owner.lock_counts(queue, _NEVER)
         self._wanted.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Renew every lock in time."""
         try:
@@ -245,6 +246,7 @@ class QueueLocks:
             for name in list(self._watched):
                 self._unwatch(name)
 
+    @trio.lowlevel.enable_ki_protection
     async def _renew_service(self) -> None:
         while True:
             in_doubt = not all(map(self.counts, self._locks))

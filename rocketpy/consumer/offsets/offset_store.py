@@ -195,6 +195,7 @@ class RemoteBrokerOffsetStore:
                 if queue in self._offsets:
                     nursery.start_soon(self._commit, queue, wait, committed)
 
+    @trio.lowlevel.enable_ki_protection
     async def _commit(self, queue: MessageQueue, wait: bool, committed: set[MessageQueue] | None) -> None:
         offset = self._offsets.get(queue, 0)
         try:

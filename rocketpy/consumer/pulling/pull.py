@@ -162,6 +162,7 @@ class QueuePuller:
         """Whether the last pull, perhaps still in progress, was for another subscription than the current one."""
         return self._asked is not None and self._parts.subscriptions.get(self.queue.topic) is not self._asked
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Pull until stopped."""
         with self._scope:

@@ -58,6 +58,7 @@ class Assignment:
 
     # --- life -----------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the tasks that pull queues, until `stop`."""
         async with trio.open_nursery() as self._nursery:
@@ -191,6 +192,7 @@ class Assignment:
     async def release(self, deadline: float) -> None:
         """The consumer closes: let other members have its queues at once."""
 
+    @trio.lowlevel.enable_ki_protection
     async def _take_of_broker(self, queues: Collection[MessageQueue], failures: list[RocketMQError]) -> None:
         """One broker that hangs must not hold up the queues of the others."""
         taken: list[QueuePuller] = []
@@ -206,6 +208,7 @@ class Assignment:
         """Whether the queue is ours still, and by this: its lock may have been lost meanwhile, or other offsets set."""
         return not self._stopped.is_set() and self._pullers.get(puller.queue) is puller
 
+    @trio.lowlevel.enable_ki_protection
     async def _take(self, queue: MessageQueue, taken: list[QueuePuller], failures: list[RocketMQError]) -> None:
         offsets = self._parts.offsets
         if queue in self._withheld:

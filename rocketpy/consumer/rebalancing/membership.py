@@ -114,6 +114,7 @@ class Membership:
         self._told: dict[str, tuple[str | None, str | None]] = {}
         self._successor = Successor(client, config)
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Run the checks. Ends if brokers do not know the request, or do not permit it."""
         await trio.sleep(FIRST_LOOK)

@@ -160,6 +160,7 @@ class OrderlyAssignment(Assignment):
         if self._nursery is not None:
             self._nursery.start_soon(self._leave_in_order, queue, puller)
 
+    @trio.lowlevel.enable_ki_protection
     async def _leave_in_order(self, queue: MessageQueue, puller: QueuePuller) -> None:
         offsets = self._parts.offsets
         await self._service.leave(queue)

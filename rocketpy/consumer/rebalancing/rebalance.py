@@ -175,6 +175,7 @@ class Rebalance:
         """Wait for the end of the next rebalance."""
         await self._round_done.wait()
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self) -> None:
         """Run the service."""
         try:

@@ -18,6 +18,7 @@ class Brokers(Part[brokers.Brokers]):
     runtime = blocking(brokers.Brokers.runtime)
     runtimes = blocking(brokers.Brokers.runtimes)
     stats = blocking(brokers.Brokers.stats)
+    replication = blocking(brokers.Brokers.replication)
     update_config = blocking(brokers.Brokers.update_config)
     set_writable = blocking(brokers.Brokers.set_writable)
     delete_expired_files = blocking(brokers.Brokers.delete_expired_files)

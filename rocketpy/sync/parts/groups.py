@@ -15,6 +15,7 @@ class Groups(Part[groups.Groups]):
 
     list = blocking(groups.Groups.list)
     get = blocking(groups.Groups.get)
+    get_all = blocking(groups.Groups.get_all)
     create = blocking(groups.Groups.create)
     update = blocking(groups.Groups.update)
     delete = blocking(groups.Groups.delete)

@@ -17,6 +17,7 @@ class Messages(Part[messages.Messages]):
     query = blocking(messages.Messages.query)
     query_unique = blocking(messages.Messages.query_unique)
     read = blocking(messages.Messages.read)
+    entries = blocking(messages.Messages.entries)
     by_time = blocking(messages.Messages.by_time)
     resend = blocking(messages.Messages.resend)
     dead_letters = blocking(messages.Messages.dead_letters)

@@ -15,8 +15,10 @@ class Topics(Part[topics.Topics]):
 
     list = blocking(topics.Topics.list)
     get = blocking(topics.Topics.get)
+    get_all = blocking(topics.Topics.get_all)
     route = blocking(topics.Topics.route)
     stats = blocking(topics.Topics.stats)
+    traffic = blocking(topics.Topics.traffic)
     create = blocking(topics.Topics.create)
     update = blocking(topics.Topics.update)
     delete = blocking(topics.Topics.delete)

@@ -3,7 +3,7 @@
  * seconds before it looks whether its client is still there, and a shutdown waits for it.
  */
 final class Closing {
-    private static final int PAUSE_MS = 5;
+    private static final int PAUSE_MS = 20;
 
     private Closing() {
     }

@@ -26,7 +26,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
  * (--retry-level sets the delay of the next one). --orderly, --broadcast and --quiet are true or false; an orderly
  * listener takes --busy-ms longer for each call. {@link Strategies} knows what --allocate names. --from is first, last or
  * timestamp, then with --timestamp. With --reply every message is replied to, by a body that begins with it, and a
- * "replied" line says so. With --trace-topic calls of the listener are traced.
+ * "replied" line says so. With --trace-topic calls of the listener are traced. With --persist-ms offsets are committed
+ * that often from the start on; the client itself begins 10 s after its start, which no setting of it changes.
  */
 public final class PushConsumer {
     private static final int PAUSE_MS = 10;
@@ -40,6 +41,7 @@ public final class PushConsumer {
     private final int failFirst;
     private final int retryLevel;
     private final boolean quiet;
+    private volatile boolean ended;
 
     private PushConsumer(Options options, Events events) throws Exception {
         this.options = options;
@@ -72,9 +74,11 @@ public final class PushConsumer {
             driver.startReplies();
             driver.consumer.start();
             driver.awaitAssignment();
+            driver.persistOften();
             events.tell("ready", "clientId", driver.clientId());
             end.await();
         } finally {
+            driver.ended = true;
             Closing.promptly(driver.consumer::shutdown);
             driver.endReplies();
         }
@@ -205,6 +209,20 @@ public final class PushConsumer {
         line.put("storeTimestamp", message.getStoreTimestamp());
         line.put("properties", message.getProperties());
         return line;
+    }
+
+    private void persistOften() {
+        int period = options.number("persist-ms", 0);
+        if (period > 0) {
+            Thread persisting = new Thread(() -> {
+                while (!ended) {
+                    consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+                    stayFor(period);
+                }
+            }, "persisting");
+            persisting.setDaemon(true);
+            persisting.start();
+        }
     }
 
     private String clientId() {

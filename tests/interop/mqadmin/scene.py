@@ -31,7 +31,7 @@ MESSAGES = 10
 BAD = b"5"
 """The message that its consumer gives up."""
 
-_OFFSET_OF, _COMMIT, _GET_MAX_OFFSET, _MAKE_GROUP, _PRODUCERS_OF = 14, 15, 30, 200, 204
+_OFFSET_OF, _COMMIT, _RUNTIME, _GET_MAX_OFFSET, _MAKE_GROUP, _PRODUCERS_OF = 14, 15, 28, 30, 200, 204
 _HEARTBEAT = 0.5
 
 
@@ -124,6 +124,8 @@ def _wait(cluster: Cluster) -> None:
     probe.eventually(lambda: _committed(address) == done or None, "the commit of the last message", 30.0)
     asked = {"producerGroup": PRODUCERS}
     probe.eventually(lambda: probe.call(address, _PRODUCERS_OF, asked).code == 0 or None, "the producer", 30.0)
+    # A broker of 4.x fails to tell its state until it has counted for the first time.
+    probe.eventually(lambda: probe.call(address, _RUNTIME).code == 0 or None, "the state of the broker", 30.0)
     for queue in range(QUEUES):
         fields = {"consumerGroup": AWAY, "topic": TOPIC, "queueId": queue, "commitOffset": queue + 1}
         probe.call(address, _COMMIT, fields)

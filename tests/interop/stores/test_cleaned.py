@@ -52,9 +52,10 @@ def names(store: Path, folder: str) -> list[str]:
 
 
 def clean(broker: str, store: Path) -> None:
-    """Have old files deleted, and wait for it: the checkpoint has to vouch for what is behind them first."""
+    """Have old files deleted, again until they are: the checkpoint has to vouch for what is behind them first."""
 
     def is_done() -> bool | None:
+        assert probe.call(broker, DELETE_EXPIRED_COMMITLOG, {}).code == 0
         left = names(store, "commitlog")  # the one that is written to, and the one that is made ahead
         if len(left) > 2 or handover.end(broker, MIN, SILENT) != EARLY:
             return None
@@ -63,7 +64,6 @@ def clean(broker: str, store: Path) -> None:
         # The queues follow the log one after the other.
         return min(low for low, _ in handover.look(broker).ends.values()) > 0 or None
 
-    assert probe.call(broker, DELETE_EXPIRED_COMMITLOG, {}).code == 0
     probe.eventually(is_done, "old files to go", 30.0)
 
 

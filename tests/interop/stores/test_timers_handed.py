@@ -31,6 +31,7 @@ TOPIC, NAME = "Timed", "broker-timed"
 SETTINGS = {
     "recallMessageEnable": True,
     "mappedFileSizeTimerLog": 1040,
+    "timerFlushIntervalMs": 1_000,
     "mappedFileSizeCommitLog": 65_536,
     "mappedFileSizeConsumeQueue": 1_000,
     "maxHashSlotNum": 100,
