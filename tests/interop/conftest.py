@@ -66,40 +66,43 @@ def both_lines() -> tuple[Apache, ...]:
     return tuple(Apache.resolve(version, options=jvm.QUICK) for version in LINES)
 
 
-@pytest.fixture(scope="session")
+# Servers that run idle take a tenth of a core each: they end with the tests of this folder, not of the session.
+
+
+@pytest.fixture(scope="package")
 def apache_cluster(apache: Apache) -> Iterator[Cluster]:
     """One Apache name server and one Apache broker, shared: use topics and groups of your own."""
     with apache.cluster(overrides=QUICK_RETRIES) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def admin_at(apache: Apache) -> Iterator[Callable[[str], JavaAdmin]]:
     """Gives Apache's admin client of a name server; all of them share a JVM."""
     with java_admins(apache) as admin_of:
         yield admin_of
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def apache_admin(admin_at: Callable[[str], JavaAdmin], apache_cluster: Cluster) -> JavaAdmin:
     """Apache's admin client on the shared cluster."""
     return admin_at(apache_cluster.namesrv)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def our_servers() -> Iterator[Cluster]:
     """One name server and one broker of ours, shared likewise."""
     with our_cluster(overrides=QUICK_RETRIES) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def our_admin(admin_at: Callable[[str], JavaAdmin], our_servers: Cluster) -> JavaAdmin:
     """Apache's admin client on our servers."""
     return admin_at(our_servers.namesrv)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def mixed(apache: Apache) -> Iterator[Mixed]:
     """A name server and a broker of either kind, every broker registered with both."""
     with mixed_cluster(apache) as cluster:

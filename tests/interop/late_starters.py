@@ -1,7 +1,8 @@
 """The order in which the tests of a line run: the servers that are idle the longest should start as late as they can.
 
-What is started for a session runs until its end. A broker of Apache's that has nothing to do takes a tenth of a core,
-so files whose tests want none come first, then those on the shared cluster, then those on the mixed one.
+What is started for this folder runs until the end of its tests. A broker of Apache's that has nothing to do takes a
+tenth of a core, so files whose tests want none come first, then those on the shared cluster, then those on the mixed
+one.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Theirs(NamedTuple):
     cluster: Cluster
 
 
-@pytest.fixture(scope="session", params=LINES)
+@pytest.fixture(scope="package", params=LINES)  # idle, they would take a tenth of a core
 def theirs(request: pytest.FixtureRequest) -> Iterator[Theirs]:
     """Apache's servers, of one line after the other, shared: use topics and groups of your own."""
     version: str = request.param
