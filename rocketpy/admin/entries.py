@@ -11,9 +11,12 @@ from rocketpy.client.api import query as query_api
 if TYPE_CHECKING:
     from rocketpy.admin.servers import Servers
     from rocketpy.message import MessageQueue
-    from rocketpy.wire.bodies.consume_queue import ConsumeQueueData, QueryConsumeQueueResponseBody
+    from rocketpy.wire.bodies.consume_queue import ConsumeQueueData
+    from rocketpy.wire.bodies.subscription import SubscriptionData
 
 __all__ = ["entries"]
+
+_NO_FILTER = "null"
 
 
 async def entries(servers: Servers, queue: MessageQueue, begin: int, count: int, group: str | None) -> QueueEntries:
@@ -31,25 +34,29 @@ async def entries(servers: Servers, queue: MessageQueue, begin: int, count: int,
         queue=queue,
         begin=found.min_queue_index,
         end=found.max_queue_index,
-        entries=_entries(found, begin, with_group=group is not None and subscription is not None),
+        entries=tuple(_entry(begin + number, each, subscription) for number, each in enumerate(found.queue_data or ())),
         expression=None if subscription is None else subscription.sub_string or "*",
-        filter=found.filter_data,
+        filter=None if found.filter_data == _NO_FILTER else found.filter_data,
     )
 
 
-def _entries(found: QueryConsumeQueueResponseBody, begin: int, *, with_group: bool) -> tuple[QueueEntry, ...]:
-    return tuple(
-        _entry(begin + number, each, with_group=with_group) for number, each in enumerate(found.queue_data or ())
-    )
-
-
-def _entry(offset: int, found: ConsumeQueueData, *, with_group: bool) -> QueueEntry:
+def _entry(offset: int, found: ConsumeQueueData, subscription: SubscriptionData | None) -> QueueEntry:
     return QueueEntry(
         offset=offset,
         position=found.physic_offset,
         size=found.physic_size,
         tags_code=found.tags_code,
-        delivered=found.eval if with_group else None,
+        delivered=None if subscription is None else _is_delivered(found, subscription),
         extension=found.extend_data_json or None,
         remark=found.msg or None,
     )
+
+
+def _is_delivered(found: ConsumeQueueData, subscription: SubscriptionData) -> bool | None:
+    """Whether the group would get the message, as far as that can be told without its properties.
+
+    A broker answers "no" for all entries that have no bit map, also if the group subscribes to everything.
+    """
+    if subscription.is_tag:
+        return subscription.sub_string in ("", "*") or found.tags_code in subscription.code_set
+    return found.eval if found.extend_data_json else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 import trio
@@ -17,8 +18,11 @@ from rocketpy import (
     RequestCodeNotSupportedError,
     TopicNotFoundError,
 )
+from rocketpy.admin.entries import _entry
 from rocketpy.admin.replication import replication
+from rocketpy.wire.bodies.consume_queue import ConsumeQueueData
 from rocketpy.wire.bodies.replication import HAClientRuntimeInfo, HAConnectionRuntimeInfo, HARuntimeInfo
+from rocketpy.wire.bodies.subscription import SubscriptionData
 from rocketpy.wire.codes import RequestCode
 from tests.admin.scene import scene
 from tests.admin.test_large_answers import answering
@@ -101,6 +105,26 @@ async def test_entries_of_a_queue(autojump_clock: MockClock) -> None:
                 await s.admin.messages.entries(FIRST, **wrong)
         with pytest.raises(ConfigError, match="there is no Orders@broker-a:7"):
             await s.admin.messages.entries(MessageQueue("Orders", "broker-a", 7))
+
+
+@pytest.mark.parametrize(
+    ("subscription", "entry", "delivered"),
+    [
+        (SubscriptionData(topic="T"), {"tags_code": 7}, True),
+        (SubscriptionData(topic="T", sub_string=""), {"tags_code": 7}, True),
+        (SubscriptionData(topic="T", sub_string="a", code_set={97}), {"tags_code": 97}, True),
+        (SubscriptionData(topic="T", sub_string="a", code_set={97}), {"tags_code": 98}, False),
+        (SubscriptionData(topic="T", sub_string="x > 1", expression_type="SQL92"), {"eval": False}, None),
+        (
+            SubscriptionData(topic="T", sub_string="x > 1", expression_type="SQL92"),
+            {"eval": True, "extend_data_json": "{}"},
+            True,
+        ),
+        (None, {"eval": False}, None),
+    ],
+)
+def test_what_a_group_would_get_is_told_only_where_it_can_be(subscription: Any, entry: Any, delivered: Any) -> None:
+    assert _entry(3, ConsumeQueueData(**entry), subscription).delivered is delivered
 
 
 async def test_replication_of_a_master(autojump_clock: MockClock) -> None:

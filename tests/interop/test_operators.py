@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,10 +64,13 @@ def test_the_list_of_the_cluster_shows_messages_a_second(
 ) -> None:
     topic = fresh_name("Counted")
     our_servers.create_topic(topic, queues=1)
+    began = time.monotonic()
     java_produce(apache, our_servers.namesrv, topic, 500)
     status = admin.mqadmin("brokerStatus", n=our_servers.namesrv, b=our_servers.brokers[0].address)
     figures = {line.split(":")[0].strip(): line.partition(":")[2].strip() for line in status.splitlines()}
     assert int(figures["msgPutTotalTodayNow"]) >= 500
-    assert float(figures["putTps"].split()[0]) >= 49
+    # The first figure is of the last ten seconds or so, for which a busy machine may not have been enough.
+    share = min(1.0, 10 / (time.monotonic() - began))
+    assert float(figures["putTps"].split()[0]) >= 49 * share
     [row] = [line for line in admin.mqadmin("clusterList", n=our_servers.namesrv).splitlines() if "broker-a" in line]
-    assert float(row.split()[5].partition("(")[0]) >= 40
+    assert float(row.split()[5].partition("(")[0]) >= 40 * share

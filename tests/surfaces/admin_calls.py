@@ -93,6 +93,14 @@ _TOPICS: Calls = {
         lambda a, p: a.topics.list(cluster=CLUSTER, internal=False),
         lambda found, p: {p.topic, p.new} <= set(found) and "TBW102" not in found,
     ),
+    "topics.get_all": (
+        lambda a, p: a.topics.get_all(cluster=CLUSTER),
+        lambda found, p: {each.topic: each.write_queues for each in found}[p.new] == 4,
+    ),
+    "topics.traffic": (
+        lambda a, p: a.topics.traffic(p.topic),
+        lambda found, p: found.topic == p.topic and p.group in {each.group for each in found.groups},
+    ),
     "topics.route": (lambda a, p: a.topics.route(p.topic), lambda found, p: _only(found.brokers).broker == BROKER),
     "topics.stats": (lambda a, p: a.topics.stats(p.topic), lambda found, p: _only(found.queues).end == 3),
     "name_servers.set_order": (
@@ -117,6 +125,10 @@ _GROUPS: Calls = {
     "groups.get": (
         lambda a, p: a.groups.get(p.new),
         lambda found, p: (_only(found).max_retries, _only(found).forbidden_topics) == (5, (p.topic,)),
+    ),
+    "groups.get_all": (
+        lambda a, p: a.groups.get_all(brokers=[BROKER]),
+        lambda found, p: {each.group: each.max_retries for each in found}[p.new] == 5,
     ),
     "groups.list": (
         lambda a, p: a.groups.list(cluster=CLUSTER),
@@ -160,6 +172,10 @@ _MESSAGES: Calls = {
     "messages.read": (
         lambda a, p: a.messages.read(p.queue, begin=1, end=3, max_messages=5, tags="dead"),
         lambda found, p: _only(found).tags == "dead",
+    ),
+    "messages.entries": (
+        lambda a, p: a.messages.entries(p.queue, begin=1, count=2, group=p.group),
+        lambda found, p: [(each.offset, each.delivered) for each in found.entries] == [(1, True), (2, True)],
     ),
     "messages.by_time": (
         lambda a, p: a.messages.by_time(p.topic, 0, max_messages=2),
@@ -224,6 +240,10 @@ _BROKERS: Calls = {
     "brokers.config": (
         lambda a, p: a.brokers.config(BROKER),
         lambda found, p: found["defaultTopicQueueNums"] == "7",
+    ),
+    "brokers.replication": (
+        lambda a, p: a.brokers.replication(BROKER),
+        lambda found, p: (found.broker, found.is_master, found.slaves) == (BROKER, True, ()),
     ),
     "brokers.runtime": (lambda a, p: a.brokers.runtime(BROKER), lambda found, p: found.broker == BROKER),
     "brokers.runtimes": (

@@ -25,7 +25,8 @@ class QueueEntry(Short):
     tags_code: int
     """A hash of the tags of the message; of a delayed message, when it is due."""
     delivered: bool | None = None
-    """Whether the filter of the group lets the message through; None if no group was given."""
+    """Whether the subscription of the group lets the message through. None if no group was given, or if that cannot be
+    told from the entry: it depends on properties, and the broker keeps no bit maps of filters."""
     extension: str | None = None
     """What is stored beside the entry for filters, as JSON; None if there is nothing."""
     remark: str | None = None
@@ -48,4 +49,5 @@ class QueueEntries(Short):
     expression: str | None = None
     """What the group subscribes to; None if no group was given, or if it does not subscribe to the topic."""
     filter: str | None = None
-    """What the broker says of the filter of the group; None if no group was given."""
+    """What the broker knows of a filter by properties, as JSON, or that the group is not online. None if there is no
+    such filter, or if no group was given."""
