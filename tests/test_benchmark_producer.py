@@ -153,6 +153,7 @@ def test_sends_that_are_not_traced_make_no_figure_of_tracing(ground: Ground):
 
 # --- promises
 
+_TRIES = 3
 
 @contextmanager
 def _reading(site: Site) -> Iterator[tuple[Wire, list[int]]]:
@@ -167,10 +168,13 @@ def test_closing_answers_every_send_in_flight_and_loses_nothing_acknowledged(
     site: Site, way: str, settings: dict[str, Any], count: int
 ):
     with _reading(site) as (wire, begins):
-        if way == "futures":
-            closed = closing.futures(site.namesrv, SEND_TOPIC, count, **settings)
-        else:
-            closed = trio.run(lambda: closing.tasks(site.namesrv, SEND_TOPIC, count, **settings))
+        for _ in range(_TRIES):  # on a busy machine, the broker may have answered nearly all of them already
+            if way == "futures":
+                closed = closing.futures(site.namesrv, SEND_TOPIC, count, **settings)
+            else:
+                closed = trio.run(lambda: closing.tasks(site.namesrv, SEND_TOPIC, count, **settings))
+            if closed.in_flight > count // 10:
+                break
         assert closed.in_flight > count // 10
         assert closed.unanswered == 0
         assert not closing.lost(wire, SEND_TOPIC, begins, closed.acknowledged, f"{way}{count}")

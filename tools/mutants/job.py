@@ -81,7 +81,9 @@ class Server:
 
     def ready(self) -> bool:
         """Wait for it; False where the tests cannot be collected."""
-        line = self._answers.readline() if select.select([self._answers], [], [], COLLECTING)[0] else ""
+        poll = select.poll()  # unlike `select`, it takes any file descriptor
+        poll.register(self._answers, select.POLLIN)
+        line = self._answers.readline() if poll.poll(COLLECTING * 1000) else ""
         if self._ended:
             raise Ended
         return bool(line) and json.loads(line)["state"] == "ready"

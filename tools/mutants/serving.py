@@ -80,10 +80,12 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
 def _watched(reading: int, limits: list[float], names: list[str]) -> dict[str, Any]:
     """Follow the child, which writes a byte for each test that passed; nothing for too long means that it hangs."""
     number = 0
+    poll = select.poll()  # unlike `select`, it takes any file descriptor
+    poll.register(reading, select.POLLIN)
     while True:
         limit = limits[number] if number < len(limits) else ENDING
         name = names[number] if number < len(names) else None
-        if not select.select([reading], [], [], limit)[0]:
+        if not poll.poll(limit * 1000):
             return {"state": "hung", "test": name}
         for sign in os.read(reading, 1000) or b"X":
             match chr(sign):
