@@ -155,6 +155,7 @@ def test_sends_that_are_not_traced_make_no_figure_of_tracing(ground: Ground):
 
 _TRIES = 3
 
+
 @contextmanager
 def _reading(site: Site) -> Iterator[tuple[Wire, list[int]]]:
     with Wire(site.broker) as wire:
