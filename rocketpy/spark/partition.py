@@ -25,6 +25,7 @@ from rocketpy.wire.message_columns import MessageColumns
 
 if TYPE_CHECKING:
     from rocketpy.message import Message
+    from rocketpy.spark.row_chunks import EncodeChunk
     from rocketpy.spark.rows import Encoded
     from rocketpy.spark.settings import SinkConfig
     from rocketpy.spark.task import Task
@@ -141,9 +142,24 @@ class _Partition:
         encode = mapping.to_encoded() if columns is None else mapping.compile_encoded(columns)
         encode_chunk = chunk_encoder(mapping, columns)
         frame = RowFrame(*frame_bounds(self._config.producer, self._config.batch_size))
+        if encode_chunk is None:
+            yield from self._encoded_one_by_one(rows, encode, frame, self._before)
+        else:
+            yield from self._encoded_together(rows, encode_chunk, encode, frame)
+        if frame:
+            yield self._columns(frame)
+
+    def _encoded_together(
+        self,
+        rows: Iterable[Any],
+        encode_chunk: EncodeChunk,
+        encode: Callable[[Any], Encoded | Message | None],
+        frame: RowFrame,
+    ) -> Iterator[Message | MessageColumns]:
+        """Add rows to a frame, as many at a time as it has room for; where they are unusual, one by one."""
         remaining, number = iter(rows), self._before
-        while chunk := list(islice(remaining, frame.room if encode_chunk else 1)):
-            made = encode_chunk(chunk) if encode_chunk and len(chunk) > FEW else None
+        while chunk := list(islice(remaining, frame.room)):
+            made = encode_chunk(chunk) if len(chunk) > FEW else None
             if made is None or not frame.takes_all(made[0]):
                 yield from self._encoded_one_by_one(chunk, encode, frame, number)
             else:
@@ -151,8 +167,6 @@ class _Partition:
             number += len(chunk)
             if not frame.room:
                 yield self._columns(frame)
-        if frame:
-            yield self._columns(frame)
 
     def _encoded_one_by_one(
         self,
@@ -161,7 +175,7 @@ class _Partition:
         frame: RowFrame,
         before: int,
     ) -> Iterator[Message | MessageColumns]:
-        """Add rows to a frame. Returns the frame whenever it is full, and messages that need one of their own."""
+        """Add rows to a frame. Yields the frame whenever it is full, and messages that need one of their own."""
         for number, row in enumerate(rows, before + 1):
             try:
                 made = encode(row)

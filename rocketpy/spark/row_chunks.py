@@ -1,7 +1,7 @@
 """Turns many rows into bodies and encoded properties at once, column by column, in loops of the interpreter's own.
 
 Only rows for which nothing has to be decided one by one: they have the same columns, values that become bodies as they
-are, and tags and keys that are printable text or null everywhere. The result is what `RowMapping.to_encoded` makes of
+are, and tags and keys that are printable text or null. The result is what `RowMapping.to_encoded` makes of
 each row. Everything else, and every error, is left to that.
 """
 
@@ -28,6 +28,7 @@ _fields: Final = attrgetter("__fields__")
 _BYTES: Final[set[type]] = {bytes}
 _TEXT: Final[set[type]] = {str}
 _NULL: Final[set[type]] = {type(None)}
+_TEXT_OR_NULL: Final = _TEXT | _NULL
 _CHUNKED: Final = frozenset({VALUE, *TEXTS})
 
 
@@ -120,7 +121,13 @@ def _texts(columns: Sequence[tuple[str, Sequence[Any]]], count: int) -> Sequence
         types = set(map(type, column))
         if types == _NULL:
             continue
-        if types != _TEXT or not all(column) or not "".join(column).isprintable() or any(map(str.isspace, column)):
+        if not types <= _TEXT_OR_NULL:
             return None
-        encoded = [f"{before}{name}\x01{text}\x02" for before, text in zip(encoded, column, strict=True)]
+        texts = column if types == _TEXT else [text for text in column if text is not None]
+        if not all(texts) or not "".join(texts).isprintable() or any(map(str.isspace, texts)):
+            return None
+        encoded = [
+            before if text is None else f"{before}{name}\x01{text}\x02"
+            for before, text in zip(encoded, column, strict=True)
+        ]
     return encoded

@@ -17,7 +17,8 @@ from rocketpy.wire.message_columns import MessageColumns
 from tests.serialization.rows import Row
 from tests.sink.test_encoded_rows import PRODUCER, ROWS, written
 
-PLAIN = st.tuples(st.text("ab1 ", min_size=1, max_size=5).filter(str.strip), st.just("t"), st.binary(min_size=1))
+KEYS = st.none() | st.text("ab1 ", min_size=1, max_size=5).filter(str.strip)
+PLAIN = st.tuples(KEYS, st.just("t"), st.binary(min_size=1))
 MIXED = st.lists(PLAIN, min_size=FEW + 1, max_size=40)
 ONE = [("k", "t", b"v")] * (FEW + 4)
 
@@ -78,9 +79,15 @@ def test_usual_rows_are_encoded_together_whatever_columns_are_beside() -> None:
     assert made[1][19] == "WAIT\x01true\x02KEYS\x01k\x02"
 
 
+def test_a_column_may_be_null_in_some_rows() -> None:
+    made = encoder(["keys", "value"])([("k", b"v")] * 20 + [(None, b"v")])
+    assert made is not None
+    assert list(made[1]) == ["WAIT\x01true\x02KEYS\x01k\x02"] * 20 + ["WAIT\x01true\x02"]
+
+
 @pytest.mark.parametrize(
     "row",
-    [("", "t", b"v"), (" ", "t", b"v"), ("k", "t", b""), ("k", "t", "v"), ("k", "t", None), (None, "t", b"v"),
+    [("", "t", b"v"), (" ", "t", b"v"), ("k", "t", b""), ("k", "t", "v"), ("k", "t", None),
      ("k\x01", "t", b"v"), ("\ud800", "t", b"v"), (["k"], "t", b"v"), ("k", "t"), ("k", "t", b"v", 1), ("k", 7, b"v")],
 )  # fmt: skip
 def test_one_unusual_row_sends_its_chunk_the_other_way(row: tuple[Any, ...]) -> None:
