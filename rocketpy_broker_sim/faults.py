@@ -133,6 +133,7 @@ def _delay(
     services.start_soon(_carry_out_later, seconds, broker, processor, connection, request)
 
 
+@trio.lowlevel.enable_ki_protection
 async def _carry_out_later(
     seconds: float, broker: Broker, processor: Processor, connection: Connection, request: RemotingCommand
 ) -> None:

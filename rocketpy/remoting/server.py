@@ -228,6 +228,7 @@ class RemotingServer:
             self._on_close(connection)
 
 
+@trio.lowlevel.enable_ki_protection
 async def serve(
     network: Network,
     host: str | None,

@@ -114,6 +114,7 @@ class Flows:
 
     # --- adding up -------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Add counts to the flows, until cancelled.
 

@@ -220,6 +220,7 @@ class Lanes:
                 self.run_again(waiter)
             arrivals = self._turn.end()
 
+    @trio.lowlevel.enable_ki_protection
     async def _serve_arrivals(self) -> None:
         """Hand out what services have put, or made readable, until cancelled."""
         while True:
@@ -330,6 +331,7 @@ class Lanes:
         else:
             del self._lines[line.key]
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Work off what waits, a turn at a time, until cancelled."""
         async with trio.open_nursery() as nursery:
@@ -410,6 +412,7 @@ class Lanes:
             self._kept.release(connection, size)
         self._move_on(line)
 
+    @trio.lowlevel.enable_ki_protection
     async def _unblock(self, connection: Connection, lines: list[Line]) -> None:
         """Put lines back at the front of their lanes once their peer has read what it was sent."""
         try:

@@ -85,6 +85,7 @@ class Persistence:
 
         self.after_save(done)
 
+    @trio.lowlevel.enable_ki_protection
     async def serve_changes(self) -> None:
         """Write changes as they come, until cancelled."""
         while True:
@@ -93,6 +94,7 @@ class Persistence:
             self._woken = trio.Event()
             await self.save()
 
+    @trio.lowlevel.enable_ki_protection
     async def serve_periodically(self, interval: float) -> None:
         """Write what changes too often to be written at once, and what could not be written before."""
         async for _ in ticks(interval):

@@ -48,6 +48,7 @@ class ReputService:
             _logger.warning("messages can be added to their queues, and are accepted again")
         self._is_given_up = is_given_up
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Catch up whenever the turn says that there is something to catch up with, until cancelled."""
         while True:

@@ -106,6 +106,7 @@ class BrokerStatistics:
 
     # --- keeping ---------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Keep the sums of every second in which something was counted, until cancelled.
 

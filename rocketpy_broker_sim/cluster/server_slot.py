@@ -74,6 +74,7 @@ class ServerSlot(Generic[T]):
         await services.start(self._run)
         return self.server
 
+    @trio.lowlevel.enable_ki_protection
     async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         try:
             async with self._opening() as self._server:

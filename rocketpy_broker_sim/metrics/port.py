@@ -120,6 +120,7 @@ class MetricsPort:
             for listener in listeners:
                 await trio.aclose_forcefully(listener)
 
+    @trio.lowlevel.enable_ki_protection
     async def _accept(self, listener: Listener, nursery: trio.Nursery) -> None:
         while True:
             try:
@@ -130,6 +131,7 @@ class MetricsPort:
                 continue
             nursery.start_soon(self._serve, stream)
 
+    @trio.lowlevel.enable_ki_protection
     async def _serve(self, stream: trio.abc.Stream) -> None:
         if not (self._make_room() or await self._room_soon()):
             log.warning("the metrics port refused a connection: %d answers are under way", len(self._connections))

@@ -50,6 +50,7 @@ class KVWriter:
         self._woken.set()
         return True
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Write changes as they come, until cancelled."""
         while True:

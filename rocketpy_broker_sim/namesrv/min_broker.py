@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
+import trio
 
 from rocketpy.errors import RocketMQError
 from rocketpy.logs import get_logger
@@ -17,8 +18,6 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.route import NotifyMinBrokerIdChangeRequestHeader
 
 if TYPE_CHECKING:
-    import trio
-
     from rocketpy.remoting.pool import ConnectionPool
     from rocketpy.wire.bodies.route import BrokerData
 
@@ -108,6 +107,7 @@ class MinBrokerNotifier:
             self._under_way += 1
             self._nursery.start_soon(self._tell, address, change.command())
 
+    @trio.lowlevel.enable_ki_protection
     async def _tell(self, address: str, command: RemotingCommand) -> None:
         try:
             connection = self._pool.nowait(address) or await self._pool.get(address, timeout=TELL_WITHIN)

@@ -102,6 +102,7 @@ class NameServer:
         if self.routes.of_connection(connection):
             self.slices.spawn(self.routes.leave_steps(connection), "forgetting the brokers of a connection")
 
+    @trio.lowlevel.enable_ki_protection
     async def expire_service(self) -> None:
         """Forget brokers that have gone silent, and end their connections: one that still lives registers again."""
         async for _ in ticks(self.config.scan_not_active_broker_interval / 1000):

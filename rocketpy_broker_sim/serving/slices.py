@@ -204,6 +204,7 @@ class Slices:
 
     # --- going on --------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Go on with what is under way, a slice in each turn of the loop, until cancelled."""
         try:

@@ -1,7 +1,8 @@
-"""Ctrl-C strikes the main task and functions of the user's, never a background task: clients close in good order."""
+"""Ctrl-C strikes the main task and functions of the user's, never a background task: all closes in good order."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from rocketpy import (
 )
 from rocketpy_broker_sim import LocalCluster
 
+LIBRARY = re.compile(r"/rocketpy(_broker_sim)?/")
 CALLERS = {"_make_calls", "call_in_this_loop"}
 """The functions that call functions of the user's."""
 
@@ -35,7 +37,7 @@ class Watch:
         self._busy = False
 
     def __call__(self, frame: FrameType, event: str, _argument: Any) -> None:
-        if event != "call" or self._busy or "/rocketpy/" not in frame.f_code.co_filename:
+        if event != "call" or self._busy or not LIBRARY.search(frame.f_code.co_filename):
             return
         self._busy = True
         try:
@@ -48,7 +50,7 @@ class Watch:
     def _look(self, frame: FrameType) -> None:
         root = trio.lowlevel.current_task().coro.cr_code
         key = root, frame.f_code
-        if key in self.looked_at or "/rocketpy/" not in root.co_filename or CALLERS & set(_names(frame)):
+        if key in self.looked_at or not LIBRARY.search(root.co_filename) or CALLERS & set(_names(frame)):
             return
         self.looked_at.add(key)
         if not trio.lowlevel.currently_ki_protected():
@@ -88,12 +90,12 @@ async def test_no_background_task_is_struck_but_listeners_and_checkers_are() -> 
         protected["executed"] = trio.lowlevel.currently_ki_protected()
         return LocalTransactionState.UNKNOWN
 
-    async with LocalCluster(transaction_check_interval=200, transaction_time_out=100) as cluster:
-        with watching() as watch:
+    with watching() as watch:
+        async with LocalCluster(transaction_check_interval=200, transaction_time_out=100) as cluster:
             await _use(cluster.name_server_addresses, listen, check, execute, received)
     assert protected == dict.fromkeys(("Plain", "Checked", "checked", "executed"), False)
-    assert len(watch.looked_at) > 300, "the clients have worked under its eyes"
-    assert not watch.open, "decorate the functions that begin these tasks with trio.lowlevel.enable_ki_protection"
+    assert len(watch.looked_at) > 600, "clients and servers have worked under its eyes"
+    assert sorted(watch.open) == [], "decorate what begins these tasks with trio.lowlevel.enable_ki_protection"
 
 
 async def _use(servers: str, listen: Any, check: Any, execute: Any, received: trio.Event) -> None:

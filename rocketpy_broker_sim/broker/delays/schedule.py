@@ -103,6 +103,7 @@ class ScheduleService:
         """The next offset to deliver, by level, of the levels that had messages."""
         return {level: self._offsets.get(level) for level in self._offsets.levels()}
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Deliver, until cancelled."""
         while True:
@@ -111,6 +112,7 @@ class ScheduleService:
             with trio.move_on_after(pause):
                 await self._arrived.wait()
 
+    @trio.lowlevel.enable_ki_protection
     async def serve_offsets(self, interval: float) -> None:
         """Write the offsets every `interval` seconds, until cancelled."""
         async for _ in ticks(interval):

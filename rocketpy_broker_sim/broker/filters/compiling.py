@@ -85,6 +85,7 @@ class Compiling:
         self._waiting.append((text, then))
         self._wanted.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self, begin: Callable[[Connection, RemotingCommand], object], finish: Callable[[], object]) -> None:
         """Compile the expressions that wait, until cancelled.
 

@@ -46,6 +46,7 @@ class TransientCommit:
         self._make_readable = make_readable
         self._failed = False
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Move until cancelled."""
         while True:

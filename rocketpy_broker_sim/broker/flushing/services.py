@@ -50,6 +50,7 @@ class LogFlush:
         self._written = written
         self._thorough_at = -math.inf
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Flush until cancelled, or until the disk fails: then nothing is written any more either."""
         try:
@@ -93,6 +94,7 @@ class QueueFlush:
         self._thorough_at = -math.inf
         self._seen = store.written_position
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Flush until cancelled, or until the disk fails."""
         self._seen = self._store.flushed_position
@@ -146,6 +148,7 @@ class GroupCommit:
         self._gate = gate
         self._make_readable = make_readable
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Flush until cancelled. While the disk fails, who waits is told so, and it is tried again every second."""
         done = self._store.flushed_position

@@ -42,6 +42,7 @@ class FlushThread:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._token: trio.lowlevel.TrioToken | None = None
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Keep the thread until cancelled; a call that runs then is waited for."""
         if runs_blocking_in_place():

@@ -205,6 +205,7 @@ class Waiters:
 
     # --- in slices -------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self, run: Callable[[Waiter], object], finish: Callable[[], object]) -> None:
         """Run waiters again when their time is up, and those left over from earlier events, until cancelled.
 

@@ -168,6 +168,7 @@ class Registration:
         for waits in later + soon:
             waits.append(wait)
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep it registered, until cancelled. Started once a name server has it, or none is left that might."""
         ready = trio.Event()
@@ -203,6 +204,7 @@ class Registration:
 
     # --- one name server ---
 
+    @trio.lowlevel.enable_ki_protection
     async def _keep(self, link: _Link, pending: set[str], ready: trio.Event) -> None:
         period = max(10_000, min(self._config.register_name_server_period, 60_000)) / 1000
         next_full = trio.current_time() + AGAIN_AFTER
@@ -347,6 +349,7 @@ class Registration:
                 link.declaration = answer.body
             self._topics.declare_ordered(link.ordered)
 
+    @trio.lowlevel.enable_ki_protection
     async def _unregister(self, link: _Link) -> None:
         connection = self._pool.nowait(link.address)
         if connection is None:
@@ -368,6 +371,7 @@ class Registration:
 
     # --- light pings, for name servers that let a replica act as master ---
 
+    @trio.lowlevel.enable_ki_protection
     async def _ping(self, link: _Link) -> None:
         async for _ in ticks(self._config.broker_heartbeat_interval / 1000):
             connection = self._pool.nowait(link.address)

@@ -61,6 +61,7 @@ class AnnouncementWaits:
         self._begun.set()
         return wait
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """End those whose time is over, until cancelled."""
         while True:

@@ -148,6 +148,7 @@ async def _gather(
     parts: list[bytes] = []
     places = trio.CapacityLimiter(_MOST_ASKED)
 
+    @trio.lowlevel.enable_ki_protection
     async def ask(member: ClientChannel) -> None:
         async with places:
             command = RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, header.to_ext())

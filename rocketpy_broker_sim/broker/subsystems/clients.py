@@ -76,6 +76,7 @@ class Clients(Subsystem):
         """Answer those who wait for what a client answers."""
         await self.calls.settle()
 
+    @trio.lowlevel.enable_ki_protection
     async def _scan(self) -> None:
         async for _ in ticks(SCAN_EVERY):
             self._slices.spawn(self._close_silent(), "looking for clients that have gone silent")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import trio
+
 from rocketpy.seams import wall_ms
 from rocketpy.services import ticks
 from rocketpy_broker_sim.broker.filters.bit_maps import BitMapper
@@ -66,6 +68,7 @@ class Filters(Subsystem):
         """Forgetting what has been dead for long."""
         yield self._clean
 
+    @trio.lowlevel.enable_ki_protection
     async def _clean(self) -> None:
         async for _ in ticks(CLEAN_EVERY):
             self.table.clean()

@@ -70,6 +70,7 @@ class Naming(Subsystem):
         """Register; return once a name server knows the broker, or none is left that might."""
         await services.start(self._serve)
 
+    @trio.lowlevel.enable_ki_protection
     async def _serve(self, task_status: trio.TaskStatus[None]) -> None:
         async with ConnectionPool(self._network).open() as pool:
             registration = Registration(self._config, self._address(), self._topics, pool, self._name_servers)

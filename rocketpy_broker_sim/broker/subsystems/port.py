@@ -75,6 +75,7 @@ class Port(Subsystem):
         known = self._config.broker_ip1 or (self._network.local_ip() if host in _EVERYWHERE else host)
         self._on_open(format_address(known, port))
 
+    @trio.lowlevel.enable_ki_protection
     async def _serve(self, task_status: trio.TaskStatus[RemotingServer]) -> None:
         settings, limits = self._config.server, self._limits
         if limits is None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+import trio
+
 from rocketpy.errors import BrokerError, StoreError
 from rocketpy.logs import get_logger
 from rocketpy.message import PropertyName
@@ -154,6 +156,7 @@ class Transactions(Subsystem):
         yield self._checks.serve
         yield self._save_metrics
 
+    @trio.lowlevel.enable_ki_protection
     async def _save_metrics(self) -> None:
         async for _ in ticks(self._config.transaction_metric_flush_interval / 1000):
             await self._write_metrics()

@@ -69,6 +69,7 @@ class TimerService:
 
     # --- moving messages -------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Take and deliver messages, until cancelled."""
         self._started = trio.current_time()
@@ -137,6 +138,7 @@ class TimerService:
 
     # --- the disk ----------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     async def serve_flush(self) -> None:
         """Flush the progress of the timer some time after it has changed, until cancelled."""
         while True:

@@ -52,6 +52,7 @@ class ClientCalls:
         """The number of running calls."""
         return len(self._scopes)
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Run the service that calls run in, until cancelled."""
         async with trio.open_nursery() as self._nursery:
@@ -74,6 +75,7 @@ class ClientCalls:
         self._nursery.start_soon(self._make, connection, request, call, scope)
         return None
 
+    @trio.lowlevel.enable_ki_protection
     async def _make(
         self, connection: Connection, request: RemotingCommand, call: Call, scope: trio.CancelScope
     ) -> None:

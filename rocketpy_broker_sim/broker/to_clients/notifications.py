@@ -70,6 +70,7 @@ class Notices:
         for channel in channels:
             self._notify(cast("Connection", channel), group)
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Tell what changed while groups rested, and those who read again, until cancelled."""
         async with trio.open_nursery() as nursery:
@@ -114,6 +115,7 @@ class Notices:
         else:
             _send(connection, group)
 
+    @trio.lowlevel.enable_ki_protection
     async def _tell_later(self, connection: Connection) -> None:
         """Wait until a member reads, then tell it what it is owed."""
         try:

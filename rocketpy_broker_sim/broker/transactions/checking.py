@@ -124,6 +124,7 @@ class CheckService:
         self._noted = 0
         self._seldom = Seldom(log, clock=trio.current_time)
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Check at every interval, until cancelled."""
         try:

@@ -49,6 +49,7 @@ class OpService:
         if self._ledger.pending.size >= self._config.transaction_op_msg_max_size:
             self._enough.set()
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Write ends as they come, until cancelled."""
         while True:

@@ -37,6 +37,7 @@ class FileAllocation:
         self._refused = False
         files.subscribe(self._wake)
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Make a file whenever the log has begun one."""
         while True:

@@ -58,6 +58,7 @@ class CleaningService:
         self._cleaned_to = 0
         self._blind = False
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Clean, until cancelled."""
         self._ticks = ticks(self._config.clean_resource_interval / 1000)

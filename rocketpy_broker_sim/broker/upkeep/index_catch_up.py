@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from rocketpy.errors import StoreError
 from rocketpy.logs import get_logger
 from rocketpy.services import run_blocking, ticks
@@ -39,6 +41,7 @@ class IndexCatchUpService:
         self._index = index
         self._catch_up = catch_up
 
+    @trio.lowlevel.enable_ki_protection
     async def serve(self) -> None:
         """Catch up whenever the index is behind, until cancelled."""
         await self._take_steps()
