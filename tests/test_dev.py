@@ -176,9 +176,10 @@ def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
     dev: ModuleType, ran: list[tuple[str, ...]]
 ) -> None:
     assert dev.main(["test", "--all"]) == 0
-    together, older, alone = ran
-    assert together == ("-m", f"({dev.ALL}) and not alone", "-n", dev.workers(), "4")
+    together, older, apache, alone = ran
+    assert together == ("-m", f"({dev.ALL}) and not alone and not ({dev.APACHE})", "-n", dev.workers(), "4")
     assert older == ("-m", "spark and not one_spark", "3.5")
+    assert apache == ("-m", f"({dev.ALL}) and not alone and {dev.APACHE}", "-n", dev.INTEROP_WORKERS, "4")
     assert alone == ("-m", f"({dev.ALL}) and alone", *dev.ALONE, "4")
     ran.clear()
     assert dev.main(["test", "--durations"]) == 0
@@ -192,18 +193,22 @@ def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
 ) -> None:
     options = ("--durations-of-files", "-x", "--tb", "short")
     assert dev.main(["test", "--all", "--durations", "-x", "--tb", "short"]) == 0
-    together, older, alone = ran
-    assert together == ("-m", f"({dev.ALL}) and not alone", "-n", dev.workers(), *options, "4")
+    together, older, apache, alone = ran
+    assert together == ("-m", f"({dev.ALL}) and not alone and not ({dev.APACHE})", "-n", dev.workers(), *options, "4")
     assert older == ("-m", "spark and not one_spark", *options, "3.5")
+    assert apache[2:] == ("-n", dev.INTEROP_WORKERS, *options, "4")
     assert alone == ("-m", f"({dev.ALL}) and alone", *options, *dev.ALONE, "4")
 
 
 def test_a_few_tests_are_collected_where_they_are(dev: ModuleType, ran: list[tuple[str, ...]]) -> None:
-    for name, marker in (("test_a.py", "alone"), ("test_b.py", "spark")):
+    for name, marker in (("test_a.py", "alone"), ("test_b.py", "spark"), ("test_c.py", "interop")):
         (dev.ROOT / "tests").mkdir(exist_ok=True)
         (dev.ROOT / "tests" / name).write_text(f"pytest.mark.{marker}", "utf-8")
     dev.main(["test", "--all"])
-    assert [command[-2] for command in ran] == [dev.workers(), "tests/test_b.py", "tests/test_a.py"]
+    places = [f"tests/test_{name}.py" for name in "bca"]
+    assert [command[-2] for command in ran] == [dev.workers(), *places]
+    dev.main(["interop"])
+    assert ran[-1] == ("-m", "interop", "tests/test_c.py", "4")
     dev.main(["spark", "--older", "-k", "name"])
     assert ran[-1] == ("-m", "spark and not one_spark", "-k", "name", "3.5")
 
@@ -271,10 +276,10 @@ def test_markers_of_ones_own_take_the_place_of_the_usual_ones(dev: ModuleType, r
     assert ran == [("-m", "slow", "4")]
 
 
-PARTS = ["side by side", "spark, beside the others", "alone"]
+PARTS = ["side by side", "spark, beside the others", "interop, beside the others", "alone"]
 
 
-@pytest.mark.parametrize("failing", range(3), ids=PARTS)
+@pytest.mark.parametrize("failing", range(4), ids=PARTS)
 def test_one_failure_among_the_parts_of_a_run_is_a_failure(
     dev: ModuleType,
     ran: list[tuple[str, ...]],
@@ -282,7 +287,7 @@ def test_one_failure_among_the_parts_of_a_run_is_a_failure(
     capsys: pytest.CaptureFixture[str],
     failing: int,
 ) -> None:
-    statuses = [int(part == failing) for part in range(3)]
+    statuses = [int(part == failing) for part in range(len(PARTS))]
     monkeypatch.setattr(dev, "run", ends_with_each(statuses))
     assert dev.main(["test", "--all"]) == 1
     assert statuses == []
