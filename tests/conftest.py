@@ -13,7 +13,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.durations import Durations
+from tests.durations import Durations, ProcessorTime
 from tests.once import made_once
 from tests.side_by_side import WholeFiles, long_ones_first
 
@@ -56,8 +56,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.option.durations_of_files and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Durations())
+    if config.option.durations_of_files:
+        config.pluginmanager.register(ProcessorTime())
+        if not hasattr(config, "workerinput"):
+            config.pluginmanager.register(Durations())
 
 
 @pytest.hookimpl(optionalhook=True)

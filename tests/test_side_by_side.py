@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from io import StringIO
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,7 +11,7 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from tests.durations import Durations
+from tests.durations import Durations, ProcessorTime
 from tests.side_by_side import TOGETHER, long_ones_first, scope_of
 
 
@@ -46,7 +48,7 @@ def test_long_ones_come_first_and_the_others_keep_their_order() -> None:
 
 
 def report(nodeid: str, when: str, duration: float) -> Any:
-    return SimpleNamespace(nodeid=nodeid, when=when, duration=duration)
+    return SimpleNamespace(nodeid=nodeid, when=when, duration=duration, processor_seconds=duration / 4)
 
 
 def test_seconds_are_those_of_all_phases_and_tests_are_counted_once() -> None:
@@ -56,6 +58,20 @@ def test_seconds_are_those_of_all_phases_and_tests_are_counted_once() -> None:
             durations.pytest_runtest_logreport(report(nodeid, when, seconds))
     Console(file=out, width=100).print(durations.table("file", most=1))
     lines = [line.split() for line in out.getvalue().splitlines()]
-    assert lines[1] == ["tests/wire/test_a.py", "2", "8.0", "66.7%"]
-    assert lines[2] == ["1", "more", "1", "4.0", "33.3%"]
-    assert lines[3] == ["all", "3", "12.0", "100.0%"]
+    assert lines[1] == ["tests/wire/test_a.py", "2", "8.0", "66.7%", "2.0", "66.7%"]
+    assert lines[2] == ["1", "more", "1", "4.0", "33.3%", "1.0", "33.3%"]
+    assert lines[3] == ["all", "3", "12.0", "100.0%", "3.0", "100.0%"]
+
+
+def test_processor_time_is_that_of_a_test_and_of_processes_whose_end_it_sees() -> None:
+    watch, seconds = ProcessorTime(), []
+    busy = "import time\nwhile time.process_time() < 0.2: pass"
+    for work in (lambda: subprocess.run([sys.executable, "-c", busy], check=True), lambda: None):
+        noting = watch.pytest_runtest_makereport()
+        next(noting)
+        work()
+        with pytest.raises(StopIteration) as end:
+            noting.send(report("tests/test_a.py::x", "call", 1.0))
+        seconds.append(end.value.value.processor_seconds)
+    assert seconds[0] >= 0.15, seconds  # the system counts in ticks of ten milliseconds
+    assert seconds[1] <= 0.05, seconds
