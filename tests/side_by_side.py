@@ -1,8 +1,8 @@
 """How tests are shared out among processes that run side by side: whole files, and some folders whole.
 
 A file keeps its servers and its other fixtures to itself; what folders share, Apache's servers or a Spark session, is
-started in one process, and in another one for the servers of Apache's older line. Long ones begin first, so that no
-process is left with one at the end.
+started in one process; where Apache's servers are all that they share, those of its older line in another one. Long
+ones begin first, so that no process is left with one at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 __all__ = ["TOGETHER", "WholeFiles", "long_ones_first", "scope_of"]
 
-TOGETHER = ("tests/interop/stores/", "tests/interop/", "tests/spark/", "tests/hostile/")
+BY_LINE = ("tests/interop/stores/", "tests/interop/")
+"""Folders that run in one process for each line of Apache's servers."""
+TOGETHER = (*BY_LINE, "tests/spark/", "tests/hostile/")
 """Folders that run in one process each; one that stands within another comes first, and runs apart from it."""
 OLDER_LINE = "4.9.7"
 """The older line of Apache's servers: its tests share none with the newer one, so they are folders of their own."""
@@ -42,7 +44,7 @@ def scope_of(nodeid: str) -> str:
     """What a test is handed out with."""
     file = nodeid.partition("::")[0]
     scope = next((folder for folder in TOGETHER if file.startswith(folder)), file)
-    return f"{scope}[{OLDER_LINE}]" if scope in TOGETHER and _OF_OLDER_LINE.search(nodeid) else scope
+    return f"{scope}[{OLDER_LINE}]" if scope in BY_LINE and _OF_OLDER_LINE.search(nodeid) else scope
 
 
 def long_ones_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:

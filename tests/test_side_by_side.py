@@ -28,6 +28,7 @@ from tests.side_by_side import TOGETHER, long_ones_first, scope_of
         ("tests/interop/stores/test_two.py::test_one[4.9.7-ours]", "tests/interop/stores/[4.9.7]"),
         ("tests/interop/test_tls.py::test_one[14.9.7]", "tests/interop/"),
         ("tests/aio/test_producer.py::test_one[4.9.7]", "tests/aio/test_producer.py"),
+        ("tests/spark/test_writer_apache.py::test_one[4.9.7]", "tests/spark/"),
         ("tests/test_interop.py::test_one", "tests/test_interop.py"),
     ],
 )
