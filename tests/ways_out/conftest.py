@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import closing
 
 import pytest
 
@@ -12,12 +13,13 @@ from tests.ways_out.zygote import Zygote
 
 _numbers = itertools.count()
 LIMIT = 20.0
+TOPICS_LAST = 20
+"""So many cases share a topic; each reads all of it."""
 
 
 @pytest.fixture(scope="session")
 def ground():
     with Ground() as running:
-        running.run(running.cluster.create_topic, "WaysOut")
         running.run(running.cluster.create_topic, "Innocent")
         yield running
 
@@ -26,7 +28,6 @@ def ground():
 def wide_ground():
     """Two brokers, only the first of which is reached through a proxy."""
     with Ground(brokers=2) as running:
-        running.run(running.cluster.create_topic, "WaysOut")
         running.run(running.cluster.create_topic, "Innocent")
         yield running
 
@@ -45,13 +46,19 @@ class Case:
         self._ground = ground
         self._zygote = zygote
         self.group = f"case-{number}"
-        self.topic = "WaysOut"
+        self.topic = f"WaysOut-{number // TOPICS_LAST}"
+        ground.make_topic(self.topic)
         self.broker = ground.proxy(ground.broker())
         self.name_server = ground.proxy(ground.namesrv)
 
+    def close(self) -> None:
+        """Close the proxies, which have listened for this case alone."""
+        for proxy in (self.broker, self.name_server):
+            self._ground.call(proxy.close)
+
     def with_message(self) -> None:
         """Give it a topic of its own, with one message."""
-        self.topic = f"WaysOut-{self.group}"
+        self.topic = f"Own-{self.group}"
         self._ground.run(self._ground.cluster.create_topic, self.topic, queues=1)
         self._ground.run(self._ground.cluster.send, Message(self.topic, b"to consume"))
 
@@ -99,10 +106,12 @@ class Case:
 
 @pytest.fixture
 def case(ground, zygote):
-    return Case(ground, zygote)
+    with closing(Case(ground, zygote)) as case:
+        yield case
 
 
 @pytest.fixture
 def wide_case(wide_ground, zygote):
     """One that has two brokers."""
-    return Case(wide_ground, zygote)
+    with closing(Case(wide_ground, zygote)) as case:
+        yield case

@@ -35,6 +35,7 @@ class Ground:
     def __init__(self, **settings: Any) -> None:
         self.cluster = LocalCluster(**settings)
         self._proxies: dict[str, Proxy] = {}
+        self._topics: set[str] = set()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: trio.run(self._main), name="ground")
         self._failure: BaseException | None = None
@@ -94,6 +95,12 @@ class Ground:
         self.run(self._nursery.start, made.serve)
         self._proxies[made.address] = made
         return made
+
+    def make_topic(self, topic: str) -> None:
+        """Create a topic that is not there yet."""
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self.run(self.cluster.create_topic, topic)
 
     def bodies(self, topic: str) -> list[str]:
         """The bodies of the messages of a topic."""

@@ -67,6 +67,7 @@ class Proxy:
         self._passing.set()
         self._open: set[_Link] = set()
         self._refusing = False
+        self._scope = trio.CancelScope()
         self.address = ""
         self.sends = 0
         self.requests = 0
@@ -76,13 +77,14 @@ class Proxy:
         return len(self._open)
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Run until it is cancelled."""
+        """Run until it is cancelled, or closed."""
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         self.address = f"127.0.0.1:{listener.socket.getsockname()[1]}"
         try:
-            async with trio.open_nursery() as nursery:
-                task_status.started()
-                await trio.serve_listeners(self._handle, [listener], handler_nursery=nursery)
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    task_status.started()
+                    await trio.serve_listeners(self._handle, [listener], handler_nursery=nursery)
         finally:
             self.cut()
 
@@ -107,6 +109,10 @@ class Proxy:
         """Reset every connection, and each that comes, until `go_on`."""
         self._refusing = True
         self.cut()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._scope.cancel()
 
     # --- connections --------------------------------------------------------------------------------------
 
