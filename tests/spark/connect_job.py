@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rocketpy.spark import sink
-from tests.spark.local_spark import SETTINGS, environment, make_home, pytest_environment
+from tests.spark.class_archive import shared_home
+from tests.spark.local_spark import SETTINGS, environment, make_home, pytest_environment, shared_jvm
 
 ENOUGH = 240
 """Seconds for a query to end, on a machine however busy: the test that runs this has a limit of its own."""
@@ -87,11 +88,11 @@ def main() -> None:
     """Run it all."""
     home, namesrv = Path(sys.argv[1]), sys.argv[2]
     make_home(home / "spark")
-    with pytest_environment(environment(home / "spark")):
+    with pytest_environment(environment(shared_home() or home / "spark")):
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.remote("local[2]")
-        for key, value in SETTINGS.items():
+        for key, value in (SETTINGS | {"spark.driver.extraJavaOptions": shared_jvm(home / "spark")}).items():
             builder = builder.config(key, value)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

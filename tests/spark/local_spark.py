@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from examples.spark_demo.java import NoSparkError, check_java
+from tests.spark.class_archive import MAKING, ROOT, installed, make_archive, options_of_jvm, shared_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 LOG = "spark.log"
+LOGGED = "log4j2.properties"
 JAVA_ENDS_WITHIN = 60.0
 
 TASKS_AT_A_TIME = 8
@@ -74,14 +75,33 @@ def make_home(home: Path, level: str = "warn") -> None:
     At the start of every task a worker forgets what it knew of its import path, and would read those archives again:
     some twenty milliseconds each time. Without them PySpark comes from where it is installed.
     """
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    installed = Path(spec.origin).parent
     (home / "conf").mkdir(parents=True)
-    (home / "conf" / "log4j2.properties").write_text(LOGGING.format(level=level, file=home / LOG), "utf-8")
+    (home / "conf" / LOGGED).write_text(LOGGING.format(level=level, file=home / LOG), "utf-8")
     for part in ("bin", "jars"):
-        (home / part).symlink_to(installed / part)
+        (home / part).symlink_to(installed() / part)
+
+
+def quick_jvm() -> str:
+    """The options of a JVM that lives for some seconds; its SPARK_HOME is the shared one, if there is one.
+
+    The first one in a cache waits until the archive of classes is made.
+    """
+    if MAKING not in os.environ:
+        make_archive()
+    return f"{QUICK_JVM} {options_of_jvm()}"
+
+
+def shared_jvm(home: Path) -> str:
+    """The same for a JVM that is to write its log into `home`, not into the SPARK_HOME that it shares."""
+    return f"{quick_jvm()} -Dlog4j2.configurationFile={home / 'conf' / LOGGED}"
+
+
+def environment_of_programs() -> dict[str, str]:
+    """What a program that starts a Spark of its own needs, to start it as quickly."""
+    submit = f"--conf spark.ui.enabled=false --driver-java-options '{quick_jvm()}' pyspark-shell"
+    home = shared_home()
+    homes = {"SPARK_HOME": str(home), "SPARK_CONF_DIR": str(home / "conf")} if home else {}
+    return {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": submit, **homes}
 
 
 def environment(home: Path) -> dict[str, str]:
@@ -99,7 +119,12 @@ def environment(home: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def local_session(
-    home: Path, *, master: str = MASTER, settings: Mapping[str, str] | None = None, level: str = "warn"
+    home: Path,
+    *,
+    master: str = MASTER,
+    settings: Mapping[str, str] | None = None,
+    level: str = "warn",
+    ends_within: float = JAVA_ENDS_WITHIN,
 ) -> Iterator[SparkSession]:
     """A session in a JVM of its own, both gone at the end.
 
@@ -108,13 +133,17 @@ def local_session(
         master: How many tasks at a time, and how often each may be tried; without the second number once.
         settings: Spark's own settings on top of `SETTINGS`.
         level: What goes into the log, of the driver and of executors.
+        ends_within: Seconds after which the JVM is killed at the end.
     """
     make_home(home, level)
-    with pytest_environment(environment(home)):
+    shared = None if master.startswith("local-cluster") else shared_home()  # executors work in their SPARK_HOME
+    with pytest_environment(environment(shared or home)):
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(master)
         own = {"spark.local.dir": home / "tmp", "spark.sql.warehouse.dir": home / "warehouse"}
+        if shared is not None:
+            own["spark.driver.extraJavaOptions"] = shared_jvm(home)
         for key, value in (SETTINGS | own | dict(settings or {})).items():
             builder = builder.config(key, str(value))
         with warnings.catch_warnings():
@@ -123,7 +152,7 @@ def local_session(
         try:
             yield session
         finally:
-            stop(session)
+            stop(session, ends_within)
 
 
 @contextlib.contextmanager
@@ -141,7 +170,7 @@ def pytest_environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def stop(session: SparkSession) -> None:
+def stop(session: SparkSession, within: float) -> None:
     """End the session and its JVM, so that a next one starts afresh; the workers end with the JVM."""
     from pyspark import SparkContext
 
@@ -152,7 +181,7 @@ def stop(session: SparkSession) -> None:
     gateway.shutdown()
     process.stdin.close()  # the JVM waits for the end of this
     try:
-        process.wait(timeout=JAVA_ENDS_WITHIN)
+        process.wait(timeout=within)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -14,11 +14,9 @@ from examples.spark_demo.session import FailedJobError, told_in_a_line
 from rocketpy.message import Message
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.interop.requirement import require
-from tests.spark.local_spark import QUICK_JVM, ROOT, missing_for_spark
+from tests.spark.local_spark import ROOT, environment_of_programs, missing_for_spark
 
 CSV = 'shop,cups,"price.€"\n' + "".join(f'"{"NS"[n % 2]}, street",{n},{n}.25\n' for n in range(600)) + "\n,7,\n"
-SUBMIT = f"--conf spark.ui.enabled=false --driver-java-options '{QUICK_JVM}' pyspark-shell"
-QUIET = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": SUBMIT}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -28,7 +26,9 @@ def a_spark() -> None:
 
 def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *map(str, arguments)]
-    return subprocess.run(command, cwd=ROOT, env=os.environ | QUIET, capture_output=True, text=True, timeout=200)
+    return subprocess.run(
+        command, cwd=ROOT, env=os.environ | environment_of_programs(), capture_output=True, text=True, timeout=200
+    )
 
 
 def test_a_file_of_the_users_own_and_any_name_server(tmp_path: Path, servers: BlockingLocalCluster) -> None:
@@ -50,7 +50,9 @@ def test_a_message_that_spark_has_not_sent_makes_the_totals_differ(
     file = tmp_path / "own.csv"
     file.write_text(CSV, "utf-8")
     command = [sys.executable, "-m", "examples.spark_demo", file, "--namesrv", servers.name_server_addresses]
-    with subprocess.Popen(command, cwd=ROOT, env=os.environ | QUIET, stdout=subprocess.PIPE, text=True) as demo:
+    with subprocess.Popen(
+        command, cwd=ROOT, env=os.environ | environment_of_programs(), stdout=subprocess.PIPE, text=True
+    ) as demo:
         assert demo.stdout is not None
         _, topic, *_ = demo.stdout.readline().split()
         servers.send(Message(topic, json.dumps({"shop": "N, street", "cups": 1, "price.€": 0}).encode()))
