@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from rocketpy.errors import ConnectionLostError, RemoteProtocolError, RequestTimeoutError, RocketMQError, unsent
 from rocketpy.remoting.data.waiting import Answer, WaitingRequests
 from rocketpy.remoting.limits import too_slow
-from rocketpy.remoting.rounds import Slice
+from rocketpy.remoting.rounds import Slice, thread_clock
 
 if TYPE_CHECKING:
     from rocketpy.remoting.hooks import RequestHook
@@ -89,7 +88,7 @@ class LoopConnection(asyncio.Protocol):
         self._waiting = WaitingRequests(limits.wire, scan=not hooks)
         self._slots = self._waiting.slots
         self._transport: asyncio.Transport | None = None
-        self._time_slice = Slice(time.thread_time)
+        self._time_slice = Slice(thread_clock())
         self._frames: list[bytes] = []
         self._paused = False
         self._alarm: asyncio.TimerHandle | None = None

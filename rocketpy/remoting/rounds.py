@@ -29,6 +29,7 @@ __all__ = [
     "Steadily",
     "clock_here",
     "in_slices",
+    "thread_clock",
 ]
 
 ROUND_SECONDS = 0.02
@@ -44,6 +45,8 @@ WORK_SECONDS = 0.005
 _RENEW_AFTER = ROUND_SECONDS / 4
 _STEP_SECONDS = 0.000_01
 """What a look at the clock counts for where time is virtual."""
+_UNCHECKED_SECONDS = 0.000_25
+"""A thread cannot have worked for longer than the clock on the wall says: so long the system is not asked again."""
 
 T = TypeVar("T")
 
@@ -65,9 +68,30 @@ class Steadily:
         return self._now
 
 
+def thread_clock() -> Callable[[], float]:
+    """A clock of the processor time of the thread that asks it, in seconds, for one thread.
+
+    It never goes back, and is ahead by a quarter of a millisecond at most. To ask the system takes microseconds on a
+    virtual machine, so it is asked after that time only; until then the thread is taken to have worked all the time.
+    """
+    asked, at, latest = time.perf_counter(), time.thread_time(), 0.0
+
+    def now() -> float:
+        nonlocal asked, at, latest
+        wall = time.perf_counter()
+        since = wall - asked
+        if since > _UNCHECKED_SECONDS:
+            asked, at, since = wall, time.thread_time(), 0.0
+        if at + since > latest:
+            latest = at + since
+        return latest
+
+    return now
+
+
 def clock_here() -> Callable[[], float]:
     """The processor time of this thread in seconds, or what stands for it under a mock clock."""
-    return Steadily() if runs_blocking_in_place() else time.thread_time
+    return Steadily() if runs_blocking_in_place() else thread_clock()
 
 
 async def in_slices(steps: Generator[object, None, T]) -> T:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.flows import Flows
     from rocketpy_broker_sim.broker.identity import Identity
+    from rocketpy_broker_sim.broker.name_servers.topic_announcement import NewTopics
     from rocketpy_broker_sim.broker.persistence import Persistence
     from rocketpy_broker_sim.broker.tables.consumers import ConsumerTable
     from rocketpy_broker_sim.broker.tables.delay_offsets import DelayOffsetTable
@@ -52,6 +53,7 @@ class TopicAdminView(NamedTuple):
         offsets: The offsets of groups.
         turn: The turn in which processors run; it writes what they put.
         persistence: Writes the tables.
+        new_topics: Those that the name servers do not know yet, or not as they are now.
     """
 
     config: BrokerConfig
@@ -60,6 +62,7 @@ class TopicAdminView(NamedTuple):
     offsets: ConsumerOffsetTable
     turn: Turn
     persistence: Persistence
+    new_topics: NewTopics
 
 
 class GroupAdminView(NamedTuple):

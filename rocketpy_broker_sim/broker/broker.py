@@ -182,6 +182,7 @@ class Broker:
         store = MessageStore(storage, config.store, clock=StoredClock(trio.current_time))
         self.tables = tables = Tables(config, storage, store, memory)
         self.naming = Naming(config, network, tables.topics, name_servers, lambda: identity.address)
+        self.new_topics = NewTopics(self.naming.announce)
         answers = memory.account(ANSWERS)
         self.storing = storing = Storing(store, storage, config, self.naming.announce, hooks, answers)
         self.timers = TimedMessages(config, storage, storing, tables.topics)
@@ -272,7 +273,13 @@ class Broker:
                 config=config, reads=reads, topics=topics, groups=groups, consumers=consumers, calls=self.clients.calls
             ),
             admin_topic=TopicAdminView(
-                config=config, store=store, topics=topics, offsets=offsets, turn=turn, persistence=persistence
+                config=config,
+                store=store,
+                topics=topics,
+                offsets=offsets,
+                turn=turn,
+                persistence=persistence,
+                new_topics=self.new_topics,
             ),
             admin_group=GroupAdminView(
                 groups=groups, offsets=offsets, flows=self.counting.flows, persistence=persistence
@@ -360,7 +367,7 @@ class Broker:
             groups=self.tables.groups,
             consumers=self.clients.consumers,
             producers=self.clients.producers,
-            new_topics=NewTopics(self.naming.announce),
+            new_topics=self.new_topics,
             filters=self.filters.registry,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -13,7 +14,16 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from rocketpy.remoting.dispatch import RequestDispatcher
 from rocketpy.remoting.limits import ConnectionLimits, ServerLimits
 from rocketpy.remoting.memory import MemoryNetwork
-from rocketpy.remoting.rounds import LITTLE, ROUND_SECONDS, SLICE_SECONDS, WORK_SECONDS, RoundShare, Slice, in_slices
+from rocketpy.remoting.rounds import (
+    LITTLE,
+    ROUND_SECONDS,
+    SLICE_SECONDS,
+    WORK_SECONDS,
+    RoundShare,
+    Slice,
+    in_slices,
+    thread_clock,
+)
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import Frame
 from rocketpy.wire.send_layout import SendReader
@@ -450,3 +460,23 @@ async def test_work_in_slices_gives_the_loop_back_and_returns(monkeypatch: pytes
 
         assert await in_slices(steps()) == "done"  # type: ignore[arg-type]
         assert max(rounds.each) <= WORK_SECONDS * 1.25
+
+
+def test_the_clock_of_a_thread_asks_the_system_seldom_and_is_hardly_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    wall, worked, asked = [5.0], [1.0], [0]
+
+    def thread_time() -> float:
+        asked[0] += 1
+        return worked[0]
+
+    own = SimpleNamespace(perf_counter=lambda: wall[0], thread_time=thread_time)
+    monkeypatch.setattr("rocketpy.remoting.rounds.time", own)
+    clock, known = thread_clock(), 0.0
+    for number in range(10_000):
+        wall[0] += 0.000_05
+        worked[0] += 0.000_05 * (number % 3 != 0)  # for a third of the time it waits
+        assert known <= (known := clock())
+        assert 0 <= known - worked[0] <= 0.000_25
+    assert asked[0] <= 10_000 // 5 + 1
+    wall[0] += 60.0  # of sleep
+    assert clock() - worked[0] <= 0.000_25

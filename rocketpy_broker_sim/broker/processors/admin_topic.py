@@ -1,10 +1,12 @@
 """Requests of administrators about topics: create, change, delete, list. Plays a part of AdminBrokerProcessor.
 
-An answer to a change is sent when the change is on the disk.
+An answer to a change is sent when the change is on the disk, and the name servers know of a topic that has changed: the
+next that an administrator does may be to look there. Apache's broker registers before it answers, too.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError, StoreError
@@ -23,6 +25,8 @@ from rocketpy.wire.headers.admin import (
 from rocketpy.wire.names import is_valid_topic, pop_retry_topic_v1, pop_retry_topic_v2
 from rocketpy_broker_sim.broker.processors.checks import check_permission, check_queues, check_topic, invalid
 from rocketpy_broker_sim.broker.processors.pages import copied, page
+from rocketpy_broker_sim.broker.processors.pending import PendingAnswer
+from rocketpy_broker_sim.broker.replies import without_body
 from rocketpy_broker_sim.broker.tables.attributes import TOPIC_ATTRIBUTES, alter, parse_changes
 from rocketpy_broker_sim.broker.tables.topics import MOST_LOGGED
 from rocketpy_broker_sim.serving.encoding import encode_steps
@@ -69,19 +73,37 @@ def create_topics(broker: TopicAdminView, connection: Connection, request: Remot
         if _check(broker, topic):
             changed.append(topic)
         yield
+    request = without_body(request)
+    pending = PendingAnswer(partial(_answer, broker, connection, request))
     if changed:
         _log_changes(connection, changed)
         yield from broker.topics.put_steps(changed)
-    return broker.persistence.answer_after_save(connection, request, request.answer())
+        pending.add(len(changed))
+        for topic in changed:
+            broker.new_topics.made(topic.topic_name, pending.done)
+            yield
+    answer = pending.answer(request.answer())
+    return answer and broker.persistence.answer_after_save(connection, request, answer)
 
 
 def _put(
     broker: TopicAdminView, connection: Connection, request: RemotingCommand, topic: TopicConfig
 ) -> RemotingCommand | None:
+    pending = PendingAnswer(partial(_answer, broker, connection, request))
     if _check(broker, topic):
         _log_changes(connection, [topic])
         broker.topics.put(topic)
-    return broker.persistence.answer_after_save(connection, request, request.answer())
+        pending.add(1)
+        broker.new_topics.made(topic.topic_name, pending.done)
+    answer = pending.answer(request.answer())
+    return answer and broker.persistence.answer_after_save(connection, request, answer)
+
+
+def _answer(broker: TopicAdminView, connection: Connection, request: RemotingCommand, answer: RemotingCommand) -> None:
+    """Send an answer that has waited for the name servers."""
+    ready = broker.persistence.answer_after_save(connection, request, answer)
+    if ready is not None:
+        connection.send_answer(request, ready)
 
 
 def _log_changes(connection: Connection, changed: list[TopicConfig]) -> None:

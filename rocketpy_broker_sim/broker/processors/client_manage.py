@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from rocketpy.wire.names import is_valid_group, is_valid_stored_topic, retry_top
 from rocketpy.wire.sysflag import Permission, TopicSysFlag
 from rocketpy_broker_sim.broker.filters.filtering import check_bounds, cut, no_property_filter, unknown_type
 from rocketpy_broker_sim.broker.processors.checks import check_client_id, invalid
+from rocketpy_broker_sim.broker.processors.pending import PendingAnswer
 from rocketpy_broker_sim.broker.replies import without_body
 from rocketpy_broker_sim.broker.tables.clients import ClientChannel
 from rocketpy_broker_sim.filter.errors import FilterExpressionError
@@ -55,7 +56,7 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     _check_client(broker.config, data)
     client = ClientChannel(connection, data.client_id, request.language, request.version)
     changed = False
-    pending = _Pending(partial(connection.send_answer, without_body(request)))
+    pending = PendingAnswer(partial(connection.send_answer, without_body(request)))
     for consumer in data.consumer_data_set:
         try:
             changed = (yield from _consumer(broker, client, data, consumer, pending)) or changed
@@ -71,41 +72,6 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
     is_first_version = data.heartbeat_fingerprint == 0
     fields = {_SUPPORTS_V2: "true", _SUBSCRIPTIONS_CHANGED: "true" if is_first_version or changed else "false"}
     return pending.answer(request.answer(ResponseCode.SUCCESS, None, fields))
-
-
-class _Pending:
-    """What the answer to a heartbeat waits for: topics that are announced to the name servers, and expressions.
-
-    Attributes:
-        refusal: The first reason why something was left out. It is answered at once.
-    """
-
-    def __init__(self, send: Callable[[RemotingCommand], object]) -> None:
-        self._send = send
-        self._missing = 0
-        self._late: RemotingCommand | None = None
-        self.refusal: BrokerError | None = None
-
-    def refuse(self, error: BrokerError) -> None:
-        """Note why something is left out."""
-        self.refusal = self.refusal or error
-
-    def add(self, count: int) -> None:
-        """Wait for so many more."""
-        self._missing += count
-
-    def done(self) -> None:
-        """One of them is done."""
-        self._missing -= 1
-        if self._late is not None and not self._missing:
-            self._send(self._late)
-
-    def answer(self, answer: RemotingCommand) -> RemotingCommand | None:
-        """The answer, if nothing is waited for any more; otherwise it is sent later."""
-        if not self._missing:
-            return answer
-        self._late = answer
-        return None
 
 
 def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
@@ -129,7 +95,7 @@ def _check_client(config: BrokerConfig, data: HeartbeatData) -> None:
 
 
 def _consumer(
-    broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData, pending: _Pending
+    broker: ClientView, client: ClientChannel, data: HeartbeatData, consumer: ConsumerData, pending: PendingAnswer
 ) -> Generator[None, None, bool]:
     """Register one consumer group, and note in `pending` what the answer has to wait for and what is left out.
 
@@ -195,7 +161,7 @@ def _is_current(broker: ClientView, group: str, wanted: SubscriptionData) -> boo
 
 
 def _acceptable(
-    broker: ClientView, consumer: ConsumerData, pending: _Pending
+    broker: ClientView, consumer: ConsumerData, pending: PendingAnswer
 ) -> Generator[None, None, tuple[list[SubscriptionData], bool]]:
     """The subscriptions of a group to topics that may exist, by tags within bounds. Notes why others are left out.
 
