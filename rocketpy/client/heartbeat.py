@@ -160,13 +160,12 @@ class Heartbeats:
         return await self._send_each(self._targets())
 
     async def _send_each(self, targets: Sequence[tuple[str, str]]) -> int:
-        data = self._roles.heartbeat(self._client_id)
-        if data is None:
+        if not self._roles.producers and not self._roles.consumers:
             return 0
         answered: list[str] = []
         async with trio.open_nursery() as nursery:
             for broker_name, address in targets:
-                nursery.start_soon(self._send, broker_name, address, data, answered)
+                nursery.start_soon(self._send, broker_name, address, answered)
         known = {address for _, address in self._targets()}
         self._failing &= known
         self.answering &= known
@@ -187,10 +186,16 @@ class Heartbeats:
         ]
 
     @trio.lowlevel.enable_ki_protection
-    async def _send(self, broker_name: str, address: str, data: HeartbeatData, answered: list[str]) -> None:
+    async def _send(self, broker_name: str, address: str, answered: list[str]) -> None:
         self._greeting.add(address)
         self.sent += 1
         try:
+            # Two rounds may wait for one connection, and go on in any order: what they say is looked up after that, or
+            # the broker might hear the new subscriptions first, and forget them with the old ones.
+            await self._pool.get(address, timeout=self._timeout)
+            data = self._roles.heartbeat(self._client_id)
+            if data is None:
+                return
             version = await self._tell(broker_name, address, data)
         except RocketMQError as error:
             # Only the first of several failures in a row is logged: a broker may be away for hours.

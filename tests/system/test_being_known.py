@@ -9,6 +9,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.client.api import group as group_api
+from rocketpy.client.heartbeat import Heartbeats
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.wire.java_hash import string_hash
 from tests.system.consuming import Recorder, World, wait_until, world
@@ -55,17 +56,17 @@ async def test_a_broker_that_is_away_costs_the_others_no_heartbeats(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    heartbeat = group_api.heartbeat
+    send = Heartbeats._send
 
-    async def noted(pool: object, address: str, *arguments: object, **named: object) -> int:
+    async def noted(heartbeats: Heartbeats, broker_name: str, address: str, answered: list[str]) -> None:
         asked.append(address)
-        return await heartbeat(pool, address, *arguments, **named)  # type: ignore[arg-type]
+        await send(heartbeats, broker_name, address, answered)
 
     async with world(brokers=2, queues=1) as w, member(w):
         up, down = (broker.address for broker in w.cluster.brokers)
         await w.cluster.kill_broker(1)
         await trio.sleep(1)
-        monkeypatch.setattr(group_api, "heartbeat", noted)
+        monkeypatch.setattr(Heartbeats, "_send", noted)
         await trio.sleep(20)
         assert asked.count(up) <= 1
         assert 3 <= asked.count(down) <= 8

@@ -95,9 +95,10 @@ class Assignment:
         for puller in self._pullers.values():
             puller.subscriptions_changed()
 
-    def announced(self) -> None:
-        """Every broker that answers has got a heartbeat with the current subscriptions."""
-        self._parts.announced.set()
+    @property
+    def announced(self) -> trio.Event:
+        """To be set when every broker that answers has got a heartbeat with the subscriptions as they are now."""
+        return self._parts.announced
 
     # --- looking --------------------------------------------------------------------------------------
 

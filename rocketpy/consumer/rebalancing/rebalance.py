@@ -40,6 +40,8 @@ logger = get_logger(__name__)
 
 HEARTBEAT_PATIENCE = 1.0
 """Seconds for which a rebalance waits for brokers to answer heartbeats with new subscriptions; some may hang."""
+_MOST_ANNOUNCED = 3
+"""Changes of subscriptions that one rebalance tells of, one after the other."""
 FIRST_RETRY = 1.0
 """Seconds until the next rebalance while something is missing: a route, a list of members, an offset."""
 AT_ONCE, A_SECOND = 32.0, 10.0
@@ -144,8 +146,8 @@ class Rebalance:
         self._lock = trio.Lock()
         self._plans: dict[str, RebalancePlan] = {}
         self._round_done = trio.Event()
-        self._tell_brokers = True
         self._latest_change = self._latest_shared = object()
+        self._told: object = None
         self._retry = FIRST_RETRY
         self._left, self._counted = AT_ONCE, trio.current_time()
         self._filters = filters
@@ -168,7 +170,7 @@ class Rebalance:
 
     def subscriptions_changed(self) -> None:
         """Send heartbeats and rebalance at once: brokers refuse pulls with subscriptions that they do not know."""
-        self._tell_brokers = True
+        self._told = None
         self.soon()
 
     async def wait_round(self) -> None:
@@ -209,12 +211,7 @@ class Rebalance:
     async def look(self) -> None:
         """Rebalance every topic now."""
         self._wakeup.begin()
-        change = self._latest_change  # before the topics are read
-        if self._tell_brokers:
-            self._tell_brokers = False
-            await self._announce()
-        with trio.move_on_after(HEARTBEAT_PATIENCE):
-            await self._filters.ask()
+        change = await self._announce_changes()  # before the topics are read
         topics = self._subscriptions.topics
         balanced: list[bool] = []
 
@@ -236,8 +233,26 @@ class Rebalance:
         done, self._round_done = self._round_done, trio.Event()
         done.set()
 
+    async def _announce_changes(self) -> object:
+        """Have brokers know the subscriptions before their topics are shared out; return the change that they know.
+
+        Subscriptions may change meanwhile, in any thread, and brokers refuse pulls from topics that they have not heard
+        of: those are told, too, but a program that changes them all the time does not keep all queues waiting.
+        """
+        for _ in range(_MOST_ANNOUNCED):
+            change = self._latest_change
+            if self._told is not change:
+                self._told = change
+                await self._announce()
+            with trio.move_on_after(HEARTBEAT_PATIENCE):
+                await self._filters.ask()
+            if self._told is self._latest_change:
+                break
+        return change
+
     async def _announce(self) -> None:
         """Send heartbeats with the subscriptions, once routes are known. Failures here are retried later."""
+        announced = self._assignment.announced  # by the end, others may have to be announced
         missing = [topic for topic in self._subscriptions.topics if self._client.routes.route(topic) is None]
         self.under_way = dict.fromkeys(missing, "its route from a name server")
         await side_by_side(self._find_route, missing)
@@ -247,7 +262,7 @@ class Rebalance:
             await heartbeats.send_all()
         if waiting.cancelled_caught:
             heartbeats.send_soon()
-        self._assignment.announced()
+        announced.set()
 
     async def _find_route(self, topic: str) -> None:
         try:
