@@ -8,12 +8,10 @@ order, with status 0.
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import ExitStack, contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.interop import probe, settings
+from tests.interop import forks, probe, settings
 from tests.interop.apache import Cluster
 from tests.interop.failure import InteropError
 from tests.interop.process import JavaProcess
@@ -21,8 +19,8 @@ from tests.interop.servers import Server, temporary_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
 BOOT_SECONDS = 60.0
 REGISTER_SECONDS = 30.0
 
@@ -73,10 +71,10 @@ def _serving(command: str, name: str, home: Path, values: Mapping[str, object]) 
     config = home / "conf" / "server.properties"
     settings.write_properties(config, values)
     log = home / "logs" / settings.LOG_FILE
-    program = [sys.executable, "-m", f"rocketpy_broker_sim.cli.{command}", "-c", str(config), "--log", str(log)]
+    program = [command, "-c", str(config), "--log", str(log)]
     # The files by which servers are found have a place of their own here: a user who stops servers must not stop ours.
-    environment = {"PYTHONPATH": str(ROOT), "XDG_RUNTIME_DIR": str(home)}
-    process = JavaProcess(f"our {name}", program, home, environment=environment)
+    environment = {"XDG_RUNTIME_DIR": str(home)}
+    process = JavaProcess(f"our {name}", program, home, environment=environment, start=forks.start)
     try:
         line = process.wait_line(lambda text: "boot success" in text, "its boot success line", BOOT_SECONDS)
         yield Server(name, _address(line), process)

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 import weakref
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TYPE_CHECKING, TypeAlias, TypeVar
 
 from tests.interop import jvm
 from tests.interop.failure import InteropError, section, tail
@@ -20,18 +20,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from tests.interop.forks import Fork
+
 STOP_SECONDS = 20.0
 
 T = TypeVar("T")
+Start: TypeAlias = "Callable[[Sequence[str], Path, Mapping[str, str], IO[bytes]], subprocess.Popen[str] | Fork]"
+"""Starts a command in a directory with an environment and a file for its standard error."""
 
 _alive: weakref.WeakSet[JavaProcess] = weakref.WeakSet()
 
 
+def started(
+    command: Sequence[str], home: Path, environment: Mapping[str, str], errors: IO[bytes]
+) -> subprocess.Popen[str]:
+    """Start a program in a directory."""
+    return subprocess.Popen(
+        command,
+        cwd=home,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        bufsize=1,
+    )
+
+
 class JavaProcess:
-    """One JVM: its lines so far, its end, its logs."""
+    """One JVM, or one of our servers: its lines so far, its end, its logs."""
 
     def __init__(
-        self, name: str, command: Sequence[str], home: Path, *, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        home: Path,
+        *,
+        environment: Mapping[str, str] | None = None,
+        start: Start = started,
     ) -> None:
         self.name = name
         self.home = home
@@ -40,18 +68,7 @@ class JavaProcess:
         self._ended = False
         self._stderr = home / "stderr.txt"
         with self._stderr.open("wb") as errors:
-            self._popen = subprocess.Popen(
-                command,
-                cwd=home,
-                env={**jvm.environment(home), **(environment or {})},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                bufsize=1,
-            )
+            self._popen = start(command, home, {**jvm.environment(home), **(environment or {})}, errors)
         self._reader = threading.Thread(target=self._read, name=f"{name}-stdout", daemon=True)
         self._reader.start()
         _alive.add(self)

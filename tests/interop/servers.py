@@ -1,7 +1,7 @@
 """Apache's name server and broker as processes: started on free ports, ready when yielded, stopped after.
 
 A broker counts as ready once it has registered at its name server, be that ours or Apache's. A server in a temporary
-directory is killed at the end, because an orderly stop of Apache's broker takes 11 s and nobody reads that store
+directory is killed at the end, because an orderly stop of Apache's broker takes 16 s and nobody reads that store
 again; `server.process.stop()` and a home of one's own stop it in order.
 Not here: which jars are started, and what talks to the servers.
 """
@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ UPDATE_BROKER_CONFIG = 25
 BOOT_SECONDS = 90.0
 REGISTER_SECONDS = 40.0
 """More than the 10 s and 30 s after which a broker registers again by itself."""
+STOPS_WITHIN = 90.0
+"""A broker of 5.x ends its services one after the other, each within three seconds; killed in between, it has not
+written what it has."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def broker(
         # Apache also listens on listenPort - 2, so the block's first port is that one.
         own = settings.broker_properties(place, name=name, namesrv=namesrv, listen=base + 2, ha=base + 3)
         values = {**own, **settings.SELDOM_FLUSHED, **(overrides or {})}
-        end = JavaProcess.kill if home is None else JavaProcess.stop
+        end = JavaProcess.kill if home is None else partial(JavaProcess.stop, timeout=STOPS_WITHIN)
         with _booted(f"Apache broker {name}", launch, place, BROKER_MAIN, values, end) as process:
             with _blamed_on(process):
                 listening = f"{settings.LOOPBACK}:{values['listenPort']}"

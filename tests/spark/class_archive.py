@@ -21,7 +21,7 @@ from tests.interop.cache import cache_directory, locked
 from tests.interop.class_archive import OLDEST_JAVA
 from tests.interop.toolchain import java_build, java_version, tool
 
-__all__ = ["MAKING", "ROOT", "installed", "make_archive", "options_of_jvm", "shared_home"]
+__all__ = ["MAKING", "ROOT", "furnish", "installed", "make_archive", "options_of_jvm", "shared_home"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MADE_WITHIN = 600.0
@@ -87,6 +87,30 @@ def make_archive() -> None:
             draft.rename(archive)
         except (OSError, subprocess.SubprocessError):
             archive.touch()  # it is not asked again; a JVM passes over an empty file
+
+
+def furnish(home: Path) -> dict[str, str]:
+    """Put programs and jars into a SPARK_HOME that is not shared; the settings with which the archive fits there.
+
+    Executors work below their SPARK_HOME, so a cluster has one of its own. An archive still fits where its class path
+    is the beginning of a longer one, and the home then needs no other jar than that of the launcher.
+    """
+    (home / "bin").symlink_to(installed() / "bin")
+    jars, shared = installed() / "jars", shared_home()
+    if shared is None:
+        (home / "jars").symlink_to(jars)
+        return {}
+    (home / "jars").mkdir()
+    (launcher,) = jars.glob("spark-launcher_*.jar")
+    (home / "jars" / launcher.name).symlink_to(launcher)
+    class_path = _class_path(shared)
+    return {f"spark.{who}.extraClassPath": class_path for who in ("driver", "executor")}
+
+
+def _class_path(home: Path) -> str:
+    """The class path of a Spark in a home, as its launcher writes it."""
+    first = [f"{path}" for path in (home / "jars").glob("slf4j-api-*.jar")]
+    return os.pathsep.join([f"{home / 'conf'}{os.sep}", *first, f"{home / 'jars' / '*'}"])
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from examples.spark_demo.java import NoSparkError, check_java
-from tests.spark.class_archive import MAKING, ROOT, installed, make_archive, options_of_jvm, shared_home
+from tests.spark.class_archive import MAKING, ROOT, furnish, make_archive, options_of_jvm, shared_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,16 +69,15 @@ def missing_for_spark() -> str | None:
     return None
 
 
-def make_home(home: Path, level: str = "warn") -> None:
-    """Make `home` a SPARK_HOME of the imported PySpark, without the zipped copies of PySpark in it.
+def make_home(home: Path, level: str = "warn") -> dict[str, str]:
+    """Make `home` a SPARK_HOME of the imported PySpark, without the zipped copies of PySpark in it; its settings.
 
     At the start of every task a worker forgets what it knew of its import path, and would read those archives again:
     some twenty milliseconds each time. Without them PySpark comes from where it is installed.
     """
     (home / "conf").mkdir(parents=True)
     (home / "conf" / LOGGED).write_text(LOGGING.format(level=level, file=home / LOG), "utf-8")
-    for part in ("bin", "jars"):
-        (home / part).symlink_to(installed() / part)
+    return furnish(home)
 
 
 def quick_jvm() -> str:
@@ -135,16 +134,16 @@ def local_session(
         level: What goes into the log, of the driver and of executors.
         ends_within: Seconds after which the JVM is killed at the end.
     """
-    make_home(home, level)
+    of_home = make_home(home, level)
     shared = None if master.startswith("local-cluster") else shared_home()  # executors work in their SPARK_HOME
     with pytest_environment(environment(shared or home)):
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.master(master)
         own = {"spark.local.dir": home / "tmp", "spark.sql.warehouse.dir": home / "warehouse"}
-        if shared is not None:
-            own["spark.driver.extraJavaOptions"] = shared_jvm(home)
-        for key, value in (SETTINGS | own | dict(settings or {})).items():
+        java = shared_jvm(home) if shared else quick_jvm()
+        more = {**({} if shared else of_home), "spark.driver.extraJavaOptions": java, **(settings or {})}
+        for key, value in (SETTINGS | own | more).items():
             builder = builder.config(key, str(value))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of PySpark's start are not ours to mend

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark_rocketmq import DefaultSource
 from rocketpy.spark import Sink, sink
-from tests.spark.local_spark import QUICK_JVM, local_session
+from tests.spark.local_spark import local_session, quick_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -128,7 +128,7 @@ def main() -> None:
     (home / "events").mkdir()
     settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{home}/events"}
     settings |= {"spark.executor.memory": "1g", "spark.eventLog.compress": "false"}
-    settings |= {"spark.executor.extraJavaOptions": QUICK_JVM, "spark.task.maxFailures": "2"}
+    settings |= {"spark.executor.extraJavaOptions": quick_jvm(), "spark.task.maxFailures": "2"}
     with local_session(home / "spark", master=sys.argv[3], settings=settings, level="all") as spark:
         to = signed_sink(namesrv)
         print(repr(to), str(to), vars(to) if hasattr(to, "__dict__") else "")

@@ -13,7 +13,7 @@ import subprocess
 import venv
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,7 +23,8 @@ from rocketpy.spark.archive import PACKAGES
 from rocketpy.spark.settings import MARKER_TOPIC
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.interop.requirement import require
-from tests.spark.local_spark import QUICK_JVM, missing_for_spark
+from tests.spark.class_archive import furnish
+from tests.spark.local_spark import missing_for_spark, quick_jvm
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -33,8 +34,6 @@ JOB_ENDS_WITHIN = 300.0
 QUIET = "rootLogger.level = warn\nrootLogger.appenderRef.err.ref = err\nappender.err.type = Console\n"
 QUIET += "appender.err.name = err\nappender.err.target = SYSTEM_ERR\nappender.err.layout.type = PatternLayout\n"
 SETTINGS = {
-    "spark.driver.extraJavaOptions": QUICK_JVM,
-    "spark.executor.extraJavaOptions": QUICK_JVM,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
@@ -45,16 +44,24 @@ SETTINGS = {
 }
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
+class Home(NamedTuple):
     """A SPARK_HOME of the imported PySpark: executors work below it, and what they write is gone with the test."""
+
+    folder: Path
+    settings: dict[str, str]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home, and Spark's settings there."""
     require(missing_for_spark())
     home = tmp_path / "home"
     (home / "conf").mkdir(parents=True)
     (home / "conf" / "log4j2.properties").write_text(QUIET, "utf-8")
-    for part in ("bin", "jars", "python"):
-        (home / part).symlink_to(installed("pyspark") / part)
-    return home
+    (home / "python").symlink_to(installed("pyspark") / "python")
+    options = quick_jvm()
+    java = {f"spark.{who}.extraJavaOptions": options for who in ("driver", "executor")}
+    return Home(home, {**SETTINGS, **java, **furnish(home)})
 
 
 @pytest.fixture
@@ -87,19 +94,19 @@ def has(environment: Path, module: str) -> bool:
 
 
 def submit(
-    home: Path, executors: Path, *options: str, topic: str, namesrv: str, driver: Path | None = None
+    home: Home, executors: Path, *options: str, topic: str, namesrv: str, driver: Path | None = None
 ) -> dict[str, Any]:
     """Run the job with `spark-submit`; a driver without an environment of its own has that of the executors."""
     python = str(executors / "bin" / "python")
     without = {"PYTHONPATH", "VIRTUAL_ENV", "SPARK_CONF_DIR"}
     env = {name: value for name, value in os.environ.items() if name not in without}
-    env |= {"SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": python}
+    env |= {"SPARK_HOME": str(home.folder), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": python}
     env["PYSPARK_DRIVER_PYTHON"] = str((driver or executors) / "bin" / "python")
-    settings = [f"--conf={name}={value}" for name, value in SETTINGS.items()]
-    command = [str(home / "bin" / "spark-submit"), "--master=local-cluster[2,1,1024]", *settings, *options]
+    settings = [f"--conf={name}={value}" for name, value in home.settings.items()]
+    command = [str(home.folder / "bin" / "spark-submit"), "--master=local-cluster[2,1,1024]", *settings, *options]
     ran = subprocess.run(
         [*command, str(JOB), topic, namesrv, str(ROWS)],
-        cwd=home, env=env, capture_output=True, text=True, timeout=JOB_ENDS_WITHIN,
+        cwd=home.folder, env=env, capture_output=True, text=True, timeout=JOB_ENDS_WITHIN,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     answer: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
@@ -125,7 +132,7 @@ def check(answer: dict[str, Any], cluster: BlockingLocalCluster, topic: str, exe
 
 @pytest.mark.one_spark("that executors use an archive is asked on both lines; here the driver has made it")
 def test_a_driver_sends_what_it_has_installed(
-    home: Path, bare: Path, tmp_path: Path, servers: BlockingLocalCluster, topic: str
+    home: Home, bare: Path, tmp_path: Path, servers: BlockingLocalCluster, topic: str
 ) -> None:
     assert not has(bare, "rocketpy")
     assert not has(bare, "trio")
@@ -147,7 +154,7 @@ def test_a_driver_sends_what_it_has_installed(
 
 
 def test_an_archive_reaches_driver_and_executors_that_have_nothing(
-    home: Path, bare: Path, tmp_path: Path, servers: BlockingLocalCluster, topic: str
+    home: Home, bare: Path, tmp_path: Path, servers: BlockingLocalCluster, topic: str
 ) -> None:
     made = rocketpy.spark.archive(tmp_path / "packages.zip")
     answer = submit(home, bare, "--py-files", made, topic=topic, namesrv=servers.name_server_addresses)
@@ -160,7 +167,7 @@ def test_an_archive_reaches_driver_and_executors_that_have_nothing(
 @pytest.mark.wheel
 @pytest.mark.one_spark("it goes the way of the archive, which is asked on both lines")
 def test_a_wheel_reaches_executors_that_have_what_it_needs(
-    home: Path, tmp_path: Path, wheel: Path, servers: BlockingLocalCluster, topic: str
+    home: Home, tmp_path: Path, wheel: Path, servers: BlockingLocalCluster, topic: str
 ) -> None:
     executors = environment(tmp_path / "equipped", set(PACKAGES) - {"rocketpy"})
     assert has(executors, "trio")

@@ -56,7 +56,11 @@ public final class ConfigKeys {
         return facts;
     }
 
-    /** Key to parameter type; of setters of one name the one that a properties file reaches. */
+    /**
+     * Key to parameter type; of setters of one name one that a properties file reaches. Apache's reader of files tries
+     * all of those, in the order of getMethods, which a JVM chooses. The one with a String is named, as it takes every
+     * text, and without it the first by the name of its type.
+     */
     private static Map<String, String> setters(Class<?> kind) {
         Map<String, String> found = new TreeMap<>();
         for (Method method : kind.getMethods()) {
@@ -67,10 +71,17 @@ public final class ConfigKeys {
             String type = method.getParameterTypes()[0].getSimpleName();
             String key = name.substring(3, 4).toLowerCase() + name.substring(4);
             if (READ_FROM_FILES.contains(type)) {
-                found.put(key, type);
+                found.merge(key, type, ConfigKeys::preferred);
             }
         }
         return found;
+    }
+
+    private static String preferred(String one, String other) {
+        if (one.equals("String") || other.equals("String")) {
+            return "String";
+        }
+        return one.compareTo(other) < 0 ? one : other;
     }
 
     private static Map<String, Field> fields(Class<?> kind) {

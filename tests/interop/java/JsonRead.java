@@ -1,9 +1,14 @@
 import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.serializer.SerializerFeature;
+import com.alibaba.fastjson.serializer.ValueFilter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
+import java.util.ArrayList;
 import java.util.Base64;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Set;
 import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 
 /** Reads JSON into classes of the protocol as a server does, and says what came of it, or which error. */
@@ -38,11 +43,23 @@ public final class JsonRead {
     private static String read(Class<?> kind, byte[] text) {
         try {
             Object value = RemotingSerializable.decode(text, kind);
-            return value == null ? "null" : JSON.toJSONString(value, SerializerFeature.MapSortField,
-                SerializerFeature.BrowserCompatible, SerializerFeature.QuoteFieldNames,
-                SerializerFeature.WriteNonStringKeyAsString, SerializerFeature.DisableCircularReferenceDetect);
+            return value == null ? "null" : written(value);
         } catch (Throwable failure) {
             return "error " + failure.getClass().getSimpleName();
         }
+    }
+
+    private static String written(Object value) {
+        ValueFilter sorting = (owner, name, each) -> each instanceof Set ? sorted((Set<?>) each) : each;
+        return JSON.toJSONString(value, sorting, SerializerFeature.MapSortField,
+            SerializerFeature.BrowserCompatible, SerializerFeature.QuoteFieldNames,
+            SerializerFeature.WriteNonStringKeyAsString, SerializerFeature.DisableCircularReferenceDetect);
+    }
+
+    /** In an order that depends on the content alone: a HashSet of objects without hashCode has another in every JVM. */
+    private static List<Object> sorted(Set<?> members) {
+        List<Object> found = new ArrayList<>(members);
+        found.sort(Comparator.comparing(JsonRead::written));
+        return found;
     }
 }
