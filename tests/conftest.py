@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import hypothesis
 import pytest
 
 from tests.durations import Durations, ProcessorTime
+from tests.garbage import OBJECTS_A_COLLECTION
 from tests.once import made_once
 from tests.side_by_side import WholeFiles, long_ones_first
 
@@ -70,6 +72,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeFiles:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = long_ones_first(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect no garbage while tests are collected: nearly everything stays, and is looked at again each time.
+
+    Tests then have a collection per several thousand new objects. Each of them opens and closes whole clusters, whose
+    objects stay until they are closed, so that looking at them more often finds little.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.set_threshold(OBJECTS_A_COLLECTION, *gc.get_threshold()[1:])
 
 
 def pytest_collection_finish() -> None:

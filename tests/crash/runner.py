@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -18,6 +19,7 @@ from tests.crash.case import Case, Result, case_rng, sites
 from tests.crash.judge import Verdict
 from tests.crash.sim_disk import SimDisk
 from tests.crash.workloads import WORKLOADS, WRITE_TABLES, recording
+from tests.garbage import OBJECTS_A_COLLECTION
 
 __all__ = ["PLAN", "Count", "Job", "forget_recordings", "plan", "run_job", "run_jobs", "run_point"]
 
@@ -184,7 +186,13 @@ def run_jobs(jobs: list[Job], processes: int | None = None) -> Iterator[tuple[Jo
         yield from ((job, run_job(job)) for job in jobs)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+    with ProcessPoolExecutor(processes, context, _seldom_collect_garbage) as pool:
         waiting = {pool.submit(run_job, job): job for job in jobs}
         for done in as_completed(waiting):
             yield waiting[done], done.result()
+
+
+def _seldom_collect_garbage() -> None:
+    """Each point opens several brokers, thousands of objects that are all in use until the next one."""
+    gc.freeze()
+    gc.set_threshold(OBJECTS_A_COLLECTION)

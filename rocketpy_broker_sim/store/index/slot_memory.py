@@ -70,9 +70,10 @@ class SlotMemory:
 
     def close(self) -> None:
         """Give the memory back; what is asked for then is read again."""
+        if self._memory is None:
+            return
         self._loaded_pages.clear()
         self._slots.release()
         self._slots = memoryview(b"").cast("i")
-        if self._memory is not None:
-            self._memory.close()
-            self._memory = None
+        self._memory.close()
+        self._memory = None
