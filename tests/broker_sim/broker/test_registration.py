@@ -25,7 +25,8 @@ from rocketpy.wire.message_codec import body_crc
 from rocketpy_broker_sim.broker.opening import name_server_list, open_broker
 from rocketpy_broker_sim.namesrv import open_name_server
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from tests.broker_sim.broker.kit import client_of, settings
+from tests.broker_sim.broker.kit import Client, client_of, settings
+from tests.broker_sim.broker.test_admin_topic import create, create_list
 
 
 class NameServer:
@@ -184,6 +185,36 @@ async def test_a_topic_that_is_made_is_registered_at_once_and_alone(autojump_clo
         assert times[1] < 0.1
         tables = [body.topic_config_serialize_wrapper.topic_config_table for _, _, body in server.registrations()[1:]]
         assert {name for table in tables for name in table} == {f"T{n}" for n in range(5)}
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["one", "a list"])
+async def test_an_administrator_hears_of_a_topic_when_the_name_servers_have_heard_of_it(
+    autojump_clock: MockClock, listed: bool
+) -> None:
+    """As with Apache's broker; one that does not answer is waited for half a second."""
+    network = MemoryNetwork()
+
+    async def put(client: Client, queues: int) -> set[int]:
+        if listed:
+            answer = await create_list(
+                client, *(TopicConfig(topic_name=name, write_queue_nums=queues) for name in ("T", "U"))
+            )
+        else:
+            answer = await create(client, write_queue_nums=queues)
+        assert answer.code == ResponseCode.SUCCESS
+        tables = [body.topic_config_serialize_wrapper.topic_config_table for _, _, body in server.registrations()]
+        return {config.write_queue_nums for table in tables for name, config in table.items() if name in {"T", "U"}}
+
+    async with name_servers(network) as (server,), opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client:
+            began = trio.current_time()
+            assert await put(client, 2) == {2}
+            assert await put(client, 4) == {2, 4}
+            assert trio.current_time() - began < 0.4
+            server.silent = True
+            began = trio.current_time()
+            assert await put(client, 6) == {2, 4, 6}
+            assert 0.4 < trio.current_time() - began < 0.6
 
 
 async def test_a_name_server_that_refuses_a_single_topic_gets_them_all(autojump_clock: MockClock) -> None:
