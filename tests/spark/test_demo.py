@@ -1,4 +1,4 @@
-"""The Spark demo and the example of a sink: a process with a JVM of its own, as a user starts them, where it matters."""
+"""The Spark demo and the example of a sink: where it matters as a user starts them, a process with a JVM of its own."""
 
 from __future__ import annotations
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -100,6 +103,8 @@ def plan_of(frame: Any) -> str:
 
 def test_nothing_to_read(reader: DataFrameReader) -> None:
     assert reader.load().count() == 0
+    read = import_module("rocketpy.spark.source.spark_classes")._read
+    assert list(read(None, None, None)) == [], "PySpark before 4.2 has a partition that is None read"
 
 
 @pytest.mark.parametrize(
@@ -196,5 +201,19 @@ def test_it_can_be_registered(spark: SparkSession, servers: BlockingLocalCluster
     import rocketpy.spark
 
     rocketpy.spark.register(spark)
+    rocketpy.spark.register(spark)
     given = {"namesrv": servers.name_server_addresses, "subscribe": topic}
     assert spark.read.format("rocketmq").options(**given).load().count() == 0
+
+
+@pytest.mark.parametrize("text", ["[DATA_SOURCE_ALREADY_EXISTS] Data source 'rocketmq' already exists.", "[OTHER] no"])
+def test_what_spark_has_found_by_itself_need_not_be_taken_again(spark: SparkSession, text: str) -> None:
+    """As with PySpark 4.0."""
+    import rocketpy.spark
+
+    def refuse(_: object) -> None:
+        raise RuntimeError(text)
+
+    refusing = SimpleNamespace(dataSource=SimpleNamespace(register=refuse))
+    with pytest.raises(RuntimeError, match="OTHER") if "OTHER" in text else nullcontext():
+        rocketpy.spark.register(refusing)

@@ -40,14 +40,15 @@ def _partitions(ranges: Iterable[Any]) -> list[InputPartition]:
     return [_spark.InputPartition(each) for each in ranges]
 
 
-def _read(partition: InputPartition, options: SourceOptions, schema: Any) -> Iterator[Any]:
+def _read(partition: InputPartition | None, options: SourceOptions, schema: Any) -> Iterator[Any]:
     """The rows of one partition, as record batches."""
     from rocketpy.spark.source.arrow import BatchMaker, arrow_schema  # pyarrow is needed where rows are read
     from rocketpy.spark.source.reading import read_range
     from rocketpy.spark.source.values import values_of
 
-    wanted = partition.value
-    if wanted is None:  # what Spark makes of no partitions at all
+    # Of no partitions at all Spark makes one without a value, and before 4.2 one that is None.
+    wanted = None if partition is None else partition.value
+    if wanted is None:
         return
     spare_collector()  # once the modules of a reader are there
     kind = _value_type(options, schema)
