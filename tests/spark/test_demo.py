@@ -1,20 +1,27 @@
-"""The Spark demo and the example of a sink as a user starts them: each a process with a JVM of its own."""
+"""The Spark demo and the example of a sink: each a process with a JVM of its own, as for a user, where it matters."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from examples.spark_demo import __main__ as demo
 from examples.spark_demo.session import FailedJobError, told_in_a_line
 from rocketpy.message import Message
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.interop.requirement import require
 from tests.spark.local_spark import ROOT, environment_of_programs, missing_for_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CSV = 'shop,cups,"price.€"\n' + "".join(f'"{"NS"[n % 2]}, street",{n},{n}.25\n' for n in range(600)) + "\n,7,\n"
 
@@ -45,19 +52,25 @@ def test_a_file_of_the_users_own_and_any_name_server(tmp_path: Path, servers: Bl
 
 @pytest.mark.one_spark("the demo runs on both lines; what it compares is not Spark's")
 def test_a_message_that_spark_has_not_sent_makes_the_totals_differ(
-    tmp_path: Path, servers: BlockingLocalCluster
+    spark: SparkSession,
+    servers: BlockingLocalCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    @contextlib.contextmanager
+    def session(_: str) -> Iterator[SparkSession]:
+        _word, topic, *_ = capsys.readouterr().out.split()
+        servers.send(Message(topic, json.dumps({"shop": "N, street", "cups": 1, "price.€": 0}).encode()))
+        yield spark
+
     file = tmp_path / "own.csv"
     file.write_text(CSV, "utf-8")
-    command = [sys.executable, "-m", "examples.spark_demo", file, "--namesrv", servers.name_server_addresses]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=os.environ | environment_of_programs(), stdout=subprocess.PIPE, text=True
-    ) as demo:
-        assert demo.stdout is not None
-        _, topic, *_ = demo.stdout.readline().split()
-        servers.send(Message(topic, json.dumps({"shop": "N, street", "cups": 1, "price.€": 0}).encode()))
-        said = demo.stdout.read()
-    assert demo.returncode == 1, said
+    monkeypatch.setattr(demo, "session", session)
+    monkeypatch.setattr(sys, "argv", ["spark-demo", str(file), "--namesrv", servers.name_server_addresses])
+    status = demo.main()
+    said, trouble = capsys.readouterr()
+    assert status == 1, said + trouble
     assert said.splitlines()[-1].startswith("TOTALS FROM THE MESSAGES DIFFER FROM SPARK'S: 60")
 
 

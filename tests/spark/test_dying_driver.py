@@ -7,14 +7,17 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rocketpy.spark import provenance_of
 from rocketpy_broker_sim import BlockingLocalCluster
-from tests.interop.requirement import require
-from tests.spark.dying_job import TOPIC
-from tests.spark.local_spark import ROOT, missing_for_spark
+from tests.spark.dying_job import NEVER, TOPIC, work_off
+from tests.spark.local_spark import ROOT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 LONG = 240.0
 FILES, LINES = 4, 30
@@ -22,7 +25,7 @@ KILLED_IN = 2
 
 
 def drive(home: Path, namesrv: str, killed_in: int) -> int:
-    """Run the job in a process of its own; -1 is a batch that never comes."""
+    """Run the job in a process of its own; its exit status."""
     command = [sys.executable, "-m", "tests.spark.dying_job", str(home), namesrv, str(killed_in)]
     with (home / "said").open("ab") as said:
         return subprocess.run(command, cwd=ROOT, stdout=said, stderr=said, timeout=LONG, check=False).returncode
@@ -30,9 +33,9 @@ def drive(home: Path, namesrv: str, killed_in: int) -> int:
 
 @pytest.mark.one_spark("a batch that runs again from its checkpoint is asked on both lines in test_streams")
 def test_a_driver_that_dies_loses_no_row_and_repeats_only_what_says_so(
-    servers: BlockingLocalCluster, tmp_path: Path
+    spark: SparkSession, servers: BlockingLocalCluster, tmp_path: Path
 ) -> None:
-    require(missing_for_spark())
+    """An application dies in a micro-batch of its query; this one goes on from its checkpoint."""
     (tmp_path / "in").mkdir()
     wanted = [f"{file}-{line}" for file in range(FILES) for line in range(LINES)]
     for file in range(FILES):
@@ -41,7 +44,7 @@ def test_a_driver_that_dies_loses_no_row_and_repeats_only_what_says_so(
     said = tmp_path / "said"
     assert drive(tmp_path, servers.name_server_addresses, KILLED_IN) == -signal.SIGKILL, said.read_text("utf-8")
     assert len(servers.messages(TOPIC)) == (KILLED_IN + 1) * LINES
-    assert drive(tmp_path, servers.name_server_addresses, -1) == 0, said.read_text("utf-8")
+    work_off(spark, tmp_path, servers.name_server_addresses, NEVER)
 
     messages = servers.messages(TOPIC)
     assert len(messages) == (FILES + 1) * LINES
