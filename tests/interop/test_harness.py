@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import struct
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tests.interop import cache, probe, settings, toolchain
+from tests.interop import cache, forks, probe, settings, toolchain
 from tests.interop.artifacts import Artifacts
 from tests.interop.failure import InteropError, tail
 from tests.interop.ports import BLOCK_SIZE, is_free, port_block
 from tests.interop.process import JavaProcess, running_reports
 from tests.interop.requirement import require
 
-if TYPE_CHECKING:
-    from pathlib import Path
+END_SECONDS = 30.0
 
 
 @pytest.fixture
@@ -180,6 +180,25 @@ def test_a_process_deaf_to_the_signal_is_killed(home: Path) -> None:
     process = child(home, program)
     process.wait_line(lambda line: line == "up", "up", 30.0)
     assert process.stop(timeout=0.05) == -9
+
+
+def test_a_server_of_ours_is_a_process_of_its_own(home: Path) -> None:
+    config = home / "conf" / "server.properties"
+    settings.write_properties(config, settings.name_server_properties(home, 0))
+    environment = {"XDG_RUNTIME_DIR": str(home)}
+    for arguments, ended in ((["-p", "-c", str(config)], 0), (["--no-such-option"], 2)):
+        process = JavaProcess("printing", ["namesrv", *arguments], home, environment=environment, start=forks.start)
+        assert process.wait_end(END_SECONDS, expect=ended) == ended
+        process.kill()  # does nothing to it any more
+    assert "--no-such-option" in process.report()
+    command = ["namesrv", "-c", str(config)]
+    served = JavaProcess("serving", command, home, environment=environment, start=forks.start)
+    served.wait_line(lambda line: "boot success" in line, "its boot success line", END_SECONDS)
+    with pytest.raises(InteropError, match=r"did not end within 0\.01 s"):
+        served.wait_end(0.01)
+    assert Path(f"/proc/{served.pid}/cwd").resolve() == home or not Path("/proc").exists()
+    assert served.kill() == -signal.SIGKILL
+    assert not served.running
 
 
 def test_the_end_of_a_log_is_shown(tmp_path: Path) -> None:

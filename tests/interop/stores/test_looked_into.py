@@ -75,6 +75,7 @@ def test_a_repaired_store_is_read_by_both(apache: Apache, our_servers: Cluster, 
         for (topic, key), positions in list(stays.sent.keys.items())[::20]:
             expected = [position for position in positions if position != lost.commit_log_offset]
             assert handover.by_key(broker.address, topic, key) == expected
+        broker.process.kill()  # it takes sixteen seconds to stop in order, and was given nothing to write
     with stays.ours() as broker:
         found = handover.look(broker.address).records
         without = [record for offset, record in enumerate(records[PLACE]) if offset != OFFSET]
