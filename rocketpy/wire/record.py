@@ -287,12 +287,19 @@ def _crc_before(record: bytes | bytearray) -> int:
     return crc32(memoryview(record)[:-CRC_PROPERTY_SIZE]) & 0x7FFFFFFF
 
 
-def has_valid_crc_property(record: bytes) -> bool | None:
-    """Whether the CRC that ends a whole record is right; None when the record carries none."""
-    ending = record[-CRC_PROPERTY_SIZE:]
-    if not (ending.startswith(b"__CRC32#\x01") and ending.endswith(b"\x02")):
+def has_valid_crc_property(data: bytes, begin: int = 0, end: int | None = None) -> bool | None:
+    """Whether the CRC that ends a whole record is right; None when the record carries none.
+
+    Args:
+        data: Has the record, of which no copy is made.
+        begin: Where it begins.
+        end: Where it ends; None for the end of the data.
+    """
+    end = len(data) if end is None else end
+    at = end - CRC_PROPERTY_SIZE
+    if at < begin or not (data.startswith(b"__CRC32#\x01", at) and data.endswith(b"\x02", at, end)):
         return None
-    return ending == encode_crc_property(_crc_before(record))
+    return data[at:end] == encode_crc_property(crc32(memoryview(data)[begin:at]) & 0x7FFFFFFF)
 
 
 def encode_blank(size: int) -> bytes:

@@ -6,9 +6,9 @@ only the process ended, everything that was written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import attrs
 
@@ -35,10 +35,10 @@ from tests.crash.driver import CLOCK, Driver, Save, Sent, content_of
 from tests.crash.sim_disk import SimDisk
 from tests.crash.workloads import Recording
 
-__all__ = ["Moment", "Verdict", "disagreements", "judge", "observe", "seen_of"]
+__all__ = ["Moment", "Stored", "Verdict", "disagreements", "judge", "observe", "seen_of"]
 
 LATER = CLOCK + 3_600_000
-_BROKERS_OWN = ("__CRC32#",)
+_BROKERS_OWN = "__CRC32#"
 _NOT_COMPARED = ("abort", "lock")
 
 
@@ -215,7 +215,8 @@ def _read(store: Any, topic: str, queue_id: int, low: int, high: int) -> list[Se
 
 def seen_of(message: MessageExt, topic: str, queue_id: int) -> Seen:
     """A message that was read from a queue, for the checker."""
-    properties = {name: value for name, value in message.wire_properties.items() if name not in _BROKERS_OWN}
+    properties = dict(message.wire_properties)
+    properties.pop(_BROKERS_OWN, None)
     id_ = message.body.partition(b":")[0].decode("ascii", "replace")
     if PropertyName.REAL_TOPIC in properties and topic != SCHEDULE_TOPIC:
         id_ = f"copy of {id_}"
@@ -234,7 +235,18 @@ def seen_of(message: MessageExt, topic: str, queue_id: int) -> Seen:
     )
 
 
-def disagreements(driver: Driver, seen: list[Seen], sends: list[Send]) -> list[str]:
+class Stored(Protocol):
+    """A message that was read from a queue, as far as log and index know it."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def position(self) -> int | None: ...
+    @property
+    def keys(self) -> str | None: ...
+
+
+def disagreements(driver: Driver, seen: Sequence[Stored], sends: list[Send]) -> list[str]:
     """Records of the log that no queue has. What was deleted with its topic may still stand in the log."""
     positions = {each.position for each in seen}
     removed = {send.topic for send in sends if send.optional}

@@ -258,11 +258,11 @@ def problems_after(recording: TimedRecording, disk: SimDisk, at: int, *, kill: b
             if number == 20:
                 after.reopen()
         after.flush_timer()
-        problems = list(_judged(before, after.delivered(), at, began, kill=kill))
-        count = len(after.delivered())
+        delivered = after.delivered()
+        problems = list(_judged(before, delivered, at, began, kill=kill))
         after.reopen(kill=True)
         after.pump()
-        if len(after.delivered()) != count:
+        if len(after.delivered()) != len(delivered):
             problems.append("messages came again though nothing had been lost")
         if after.timers.wheel.waiting > 0:
             problems.append(f"{after.timers.wheel.waiting} messages wait though all are due")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from random import Random
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import attrs
 import trio
@@ -30,9 +30,8 @@ from rocketpy_broker_sim.broker.transactions.checking import Asked, CheckService
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.serving.slices import in_slices
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageStatus
-from tests.checker import Seen
 from tests.crash.driver import CLOCK, HOST, Driver, broker_config
-from tests.crash.judge import LATER, disagreements, seen_of
+from tests.crash.judge import LATER, disagreements
 from tests.crash.sim_disk import SimDisk
 
 __all__ = ["Recorded", "Transaction", "TransactionDriver", "near_ends", "problems_after", "recorded"]
@@ -312,28 +311,39 @@ class _Look:
         self.delivered: Counter[str] = Counter()
         self.open: Counter[str] = Counter()
         self.aside: set[str] = set()
-        seen: list[Seen] = []
+        seen: list[_Read] = []
         for topic in store.reads.topics():
             for queue_id in store.reads.queue_ids(topic):
                 for each in _read(driver, topic, queue_id):
                     seen.append(each)
-                    id_ = each.body.partition(b":")[0].decode()
                     if topic in TOPICS:
-                        self.delivered[id_] += 1
+                        self.delivered[each.id] += 1
                     elif topic == TRANSACTION_DISCARD_TOPIC:
-                        self.aside.add(id_)
+                        self.aside.add(each.id)
                     elif topic == TRANSACTION_HALF_TOPIC and not window.state(each.offset):
-                        self.open[id_] += 1
+                        self.open[each.id] += 1
         self.problems = disagreements(driver, seen, [])
 
 
-def _read(driver: Driver, topic: str, queue_id: int) -> Iterator[Seen]:
+class _Read(NamedTuple):
+    """What is looked at of a message that was read from a queue."""
+
+    id: str
+    topic: str
+    offset: int
+    position: int
+    keys: str | None
+
+
+def _read(driver: Driver, topic: str, queue_id: int) -> Iterator[_Read]:
     store = driver.store
     offset = store.reads.min_offset(topic, queue_id)
     while offset < store.reads.max_offset(topic, queue_id):
         result = store.reads.get(topic, queue_id, offset, 32)
         for message in decode_messages(result.records):
-            yield seen_of(message, topic, queue_id)
+            keys = message.wire_properties.get(PropertyName.KEYS)
+            id_ = message.body.partition(b":")[0].decode()
+            yield _Read(id_, topic, message.queue_offset, message.commit_log_offset, keys)
         assert result.next_begin_offset > offset
         offset = result.next_begin_offset
 

@@ -72,7 +72,7 @@ def test_the_end_of_the_interpreter_waits_for_requests_and_says_how_many_had_no_
         from rocketpy import Message
         producer = rocketpy.sync.Producer("asking", namesrv=sys.argv[1], exit_timeout=0.3)
         producer.start()
-        producer.send_soon(Message("Ending", b"x"))
+        producer.send_soon(Message("Ending", b"x")).result()
         producer.request_soon(Message("Ending", b"x"), timeout=30)
         """
     )

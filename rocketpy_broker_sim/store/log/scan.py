@@ -165,7 +165,7 @@ class RecordCheck:
             return False
         if not self._check_property:
             return True
-        right = has_valid_crc_property(data[at:end])
+        right = has_valid_crc_property(data, at, end)
         return right is True or (right is None and not sealed)
 
 
