@@ -24,6 +24,7 @@ _WHOLE_TABLES = {
     RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
     RequestCode.GET_ALL_TOPIC_CONFIG,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    RequestCode.GET_BROKER_CONSUME_STATS,
     RequestCode.GET_KVLIST_BY_NAMESPACE,
 }
 """Their answers grow with what other attacks have left: what large tables cost, `test_tables` tells."""

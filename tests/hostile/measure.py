@@ -36,6 +36,15 @@ AFTERWARDS = "afterwards"
 HELD, CLOSED = -1, -2
 """Instead of the code of an answer: there is none, and the connection is open; there is none, and it is closed."""
 _SETTLES_WITHIN = 3.0
+_RESTS = 1.2
+"""Seconds without a change of memory, and with next to no work, after which a server keeps what it has.
+
+Longer than one: each second it gives back the gaps of its heap.
+"""
+_STILL = 256 * 1024
+"""Bytes by which the memory of a server changes that serves nobody but the pair."""
+_IDLE = 0.1
+"""Seconds of processor time that it uses meanwhile, at most."""
 _ANSWERS_WITHIN = 10.0
 
 
@@ -276,8 +285,8 @@ class Watch:
     def __exit__(self, *exc: object) -> None:
         self.seconds = time.monotonic() - self.began
 
-    def reading(self) -> Reading:
-        """What has been seen since the block began."""
+    def reading(self, *, keeps: int = SLACK) -> Reading:
+        """What has been seen since the block began; `keeps` is what may stay of memory."""
         served = self.served
         if not served.answers():
             return _dead(served, Attack(name=self.name, frames=list), self.size)
@@ -285,13 +294,33 @@ class Watch:
         meter = served.meter
         turn, collecting = _ordinary(meter["longest"]), _ordinary_collection(meter["collecting"])
         task = meter.line
-        wait_until(lambda: served.memory().now <= self.before + SLACK, _SETTLES_WITHIN)
+        wait_until(Settling(served, self.before, keeps), _SETTLES_WITHIN)
         left = max(0, served.memory().now - self.before)
         reading = Reading(self.name, self.size, turn, collecting, task, wait, grown, left, (), False, ())
         faults = [*judge(reading), *judge_wait(reading)]
         if served.failures():
             faults.append(f"the pair: {served.pair.line}")
         return reading._replace(faults=tuple(faults), is_little_over=is_little_over(reading, faults))
+
+
+class Settling:
+    """Whether a server has given back what an attack took: all but `SLACK`, or `keeps` and it gives back no more."""
+
+    def __init__(self, served: Measured, before: int, keeps: int) -> None:
+        self._served, self._before, self._keeps = served, before, keeps
+        self._note(served.memory().now)
+
+    def _note(self, now: int) -> None:
+        self._now, self._used, self._since = now, self._served.processor_seconds(), time.monotonic()
+
+    def __call__(self) -> bool:
+        now = self._served.memory().now
+        if now <= self._before + SLACK:
+            return True
+        is_still = abs(now - self._now) <= _STILL and self._served.processor_seconds() - self._used <= _IDLE
+        if now > self._before + self._keeps or not is_still:
+            self._note(now)
+        return time.monotonic() - self._since >= _RESTS
 
 
 class LittleOverError(AssertionError):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tests.broker_sim.cli.servers import ROOT
 from tests.hostile.board import Board
+from tests.hostile.zygote import Forked, Zygote
 
 
 class Memory(NamedTuple):
@@ -36,7 +37,7 @@ class Measured(ABC):
         pair: The measurements of the innocent pair.
     """
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     meter: Board
     pair: Board
 
@@ -46,7 +47,7 @@ class Measured(ABC):
         self.starts = 0
         self.resting = 0.0
         self._is_resting = False
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[subprocess.Popen[bytes] | Forked] = []
         self._environment = {name: value for name, value in os.environ.items() if name != "NAMESRV_ADDR"} | {
             "HOME": str(home),
             "XDG_RUNTIME_DIR": str(home),
@@ -67,6 +68,13 @@ class Measured(ABC):
             process = subprocess.Popen(
                 [sys.executable, "-m", *command], cwd=self.home, env=self._environment, stderr=errors, **more
             )
+        self._processes.append(process)
+        return process
+
+    def _fork(self, zygote: Zygote, arguments: list[str]) -> Forked:
+        """The same of a program that a zygote has imported already; what it says stands in its `stdout`."""
+        with (self.home / "errors").open("ab") as errors:
+            process = zygote.run(arguments, home=self.home, environment=self._environment, errors=errors.fileno())
         self._processes.append(process)
         return process
 

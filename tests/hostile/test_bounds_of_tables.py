@@ -55,8 +55,10 @@ TRIED = {
 """The bounds by the tests here that reach them."""
 CONFIG = BrokerConfig()
 OK, ERROR = ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR
-A_TIME = 5_000
+A_TIME = 20_000
 """Topics or groups of a request."""
+A_REGISTRATION = 5_000
+"""Topics of a registration at most: names of four digits."""
 
 
 def test_each_test_that_is_named_is_there() -> None:
@@ -270,10 +272,10 @@ def filling(prefix: str, room: int) -> list[bytes]:
     each = weight_of_topic("Weight-0000")
     while room > 0:
         name = f"{prefix}{len(frames):03}"
-        fit = min(A_TIME, (room - route_info.BYTES_A_BROKER) // each)
+        fit = min(A_REGISTRATION, (room - route_info.BYTES_A_BROKER) // each)
         frames.append(register(name, [f"Weight-{number:04}" for number in range(fit)]))
         room -= route_info.BYTES_A_BROKER + fit * each
-        if fit < A_TIME:
+        if fit < A_REGISTRATION:
             break
     return [*frames, register(name, [f"Weight-{number:04}" for number in range(fit + 1)])]
 

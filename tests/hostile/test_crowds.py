@@ -50,7 +50,7 @@ def finish(watch: Watch, report: Report, *, grows: int = CROWD, keeps: int = SLA
 
     `keeps` is what may stay: tables that the server has been asked for.
     """
-    reading = watch.reading()
+    reading = watch.reading(keeps=keeps)
     report.note_named(reading)
     faults = [fault for fault in reading.faults if "memory" not in fault]
     if is_little_over(reading, faults):

@@ -252,3 +252,38 @@ class ScriptedPeer(Peer):
             return next(self._left)
         except StopIteration:
             raise Closed from None
+
+
+class Resting:
+    """A server whose memory goes through these numbers of MiB, one a look, and which computes as long as it says."""
+
+    def __init__(self, *memory: int, working: float = 0.0) -> None:
+        self.plan, self.working, self.looks = memory, working, 0
+
+    def memory(self) -> Memory:
+        self.looks += 1
+        now = self.plan[min(self.looks, len(self.plan)) - 1] * MIB
+        return Memory(now, now)
+
+    def processor_seconds(self) -> float:
+        return self.working * self.looks
+
+
+@pytest.mark.parametrize(
+    ("served", "keeps", "looks"),
+    [
+        (Resting(90, 80, 16), 64, 3),  # as little as it may always keep
+        (Resting(90, 80, 60, 40, 30), 64, 5 + 4),  # no more than it may keep, and nothing more is given back
+        (Resting(90, 80), 64, None),  # more than it may keep, which it may give back yet
+        (Resting(60, working=0.2), 64, None),  # it has work to do yet
+    ],
+)
+def test_a_server_is_at_rest_when_it_has_no_work_and_gives_nothing_more_back(
+    monkeypatch: pytest.MonkeyPatch, served: Resting, keeps: int, looks: int | None
+) -> None:
+    monkeypatch.setattr(measure, "_RESTS", 4)
+    monkeypatch.setattr(measure, "time", SimpleNamespace(monotonic=lambda: served.looks))
+    settled = measure.Settling(served, 0, keeps * MIB)  # type: ignore[arg-type]
+    while not settled() and served.looks < 100:
+        pass
+    assert served.looks == (looks or 100)

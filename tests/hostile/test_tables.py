@@ -26,7 +26,8 @@ pytestmark = [
 ]
 
 TOPICS = 50_000
-STARTS_WITHIN = 5.0
+STARTS_WITHIN = 4.7
+"""Seconds of processor time; the start of a command has 5, but has its imports to do as well."""
 CHAIN = 100_000
 TABLES = 64 * MIB
 """What 50,000 topics may take: they are there afterwards, as was asked."""
@@ -173,6 +174,7 @@ def test_what_administrators_ask_of_many_groups_and_queues(fresh: World, report:
         (RequestCode.CLONE_GROUP_OFFSET, {"srcGroup": groups[0], "destGroup": "Copy"}),
         (RequestCode.GET_TOPIC_STATS_INFO, {"topic": wide}),
         (RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": wide, "group": groups[0]}),
+        (RequestCode.GET_BROKER_CONSUME_STATS, small_fields(RequestCode.GET_BROKER_CONSUME_STATS)),
     ]
     for code, fields in asked:
         with Peer(broker.address) as peer, Watch(broker, f"{code.name} of 5,000 groups, 32,768 queues") as watch:

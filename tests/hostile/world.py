@@ -7,15 +7,16 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.broker_sim.cli.servers import ADDRESS
+from tests.broker_sim.cli.servers import ADDRESS, MODULES
 from tests.hostile import innocent, meter
 from tests.hostile.board import Board
 from tests.hostile.innocent import route_request, send_request
 from tests.hostile.measured import Measured
 from tests.hostile.peer import Closed, ask_once, wait_until
+from tests.hostile.zygote import Zygote
 
 PROGRAMS = {"broker": "rocketpy-broker", "namesrv": "rocketpy-namesrv"}
 ROLES = ("broker", "namesrv")
@@ -43,8 +44,9 @@ class Served(Measured):
         metrics: The address of its port with metrics; empty without one.
     """
 
-    def __init__(self, role: str, home: Path, settings: str = "") -> None:
+    def __init__(self, role: str, home: Path, zygotes: Mapping[str, Zygote], settings: str = "") -> None:
         super().__init__(role, home)
+        self._zygotes = zygotes
         self.metrics = ""
         self._store = home
         self._settings = settings
@@ -66,9 +68,8 @@ class Served(Measured):
         file.write_text(text, "utf-8")
         board = self.home / f"meter{number}"
         self.meter = Board(board, meter.WORDS)
-        command = ["tests.hostile.launch", str(board), PROGRAMS[self.role], "-c", str(file)]
-        self.process = self._run([*command, "--log", str(self.home / "log")], stdout=subprocess.PIPE)
-        assert self.process.stdout is not None
+        command = [str(board), PROGRAMS[self.role], "-c", str(file), "--log", str(self.home / "log")]
+        self.process = self._fork(self._zygotes[self.role], command)
         line = self.process.stdout.readline().decode()
         assert "boot success" in line, line + self.said()
         self.address = ADDRESS.findall(line)[0]
@@ -80,7 +81,7 @@ class Served(Measured):
     def start_pair(self) -> None:
         """Begin to send and pull ten times a second; returns when both have been answered."""
         board = self.home / f"pair{self.starts}"
-        self._run(["tests.hostile.innocent", str(board), self.role, self.address])
+        self._fork(self._zygotes["innocent"], [str(board), self.role, self.address])
         assert wait_until(lambda: self.pair["answered 0"] and self.pair["answered 1"], 20), self.pair.line
 
     def stop(self) -> float:
@@ -115,7 +116,10 @@ class World:
     def __init__(self, home: Path, settings: dict[str, str] | None = None) -> None:
         wanted = settings or {}
         self.home = home
-        self.served = {role: Served(role, home / role, wanted.get(role, "")) for role in ROLES}
+        launch = "tests.hostile.launch"
+        self._zygotes = {role: Zygote(launch, MODULES[program]) for role, program in PROGRAMS.items()}
+        self._zygotes["innocent"] = Zygote("tests.hostile.innocent")
+        self.served = {role: Served(role, home / role, self._zygotes, wanted.get(role, "")) for role in ROLES}
         self.beside: dict[str, Measured] = {}
         self.is_fresh = True
 
@@ -145,6 +149,12 @@ class World:
         for served in (*self.beside.values(), *self.served.values()):
             served.kill()
 
+    def close(self) -> None:
+        """Kill them, and leave nothing that could start them again."""
+        self.kill()
+        for zygote in self._zygotes.values():
+            zygote.close()
+
 
 @contextlib.contextmanager
 def running(home: Path, settings: dict[str, str] | None = None) -> Iterator[World]:
@@ -154,4 +164,4 @@ def running(home: Path, settings: dict[str, str] | None = None) -> Iterator[Worl
         world.start()
         yield world
     finally:
-        world.kill()
+        world.close()
