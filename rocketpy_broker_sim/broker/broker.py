@@ -272,15 +272,7 @@ class Broker:
             client_calls=CallView(
                 config=config, reads=reads, topics=topics, groups=groups, consumers=consumers, calls=self.clients.calls
             ),
-            admin_topic=TopicAdminView(
-                config=config,
-                store=store,
-                topics=topics,
-                offsets=offsets,
-                turn=turn,
-                persistence=persistence,
-                new_topics=self.new_topics,
-            ),
+            admin_topic=TopicAdminView(config, store, topics, offsets, turn, persistence, self.new_topics),
             admin_group=GroupAdminView(
                 groups=groups, offsets=offsets, flows=self.counting.flows, persistence=persistence
             ),
