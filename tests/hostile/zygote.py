@@ -46,7 +46,9 @@ class Forked:
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
-            if not select.select([self._ended], [], [], timeout)[0]:
+            ending = select.poll()  # its number may be too high for `select.select`: crowds are of thousands
+            ending.register(self._ended, select.POLLIN)
+            if not ending.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
             self.returncode = self._zygote.reap(self.pid)
             os.close(self._ended)
