@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.ours import ROOT
+from tests.interop.forks import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
