@@ -21,6 +21,7 @@ LOAD_OF_ITS_OWN = 2.0
 """Processes a core that want to run in a loop that has the machine for itself; a busier one may take longer."""
 
 
+@pytest.mark.crash
 @pytest.mark.slow
 def test_nothing_acknowledged_is_lost_by_kills(tmp_path):
     servers, outcome = run(tmp_path, CYCLES, SEED, least_acked=LEAST_ACKED)
