@@ -192,11 +192,12 @@ class Heartbeats:
         try:
             # Two rounds may wait for one connection, and go on in any order: what they say is looked up after that, or
             # the broker might hear the new subscriptions first, and forget them with the old ones.
+            deadline = trio.current_time() + self._timeout
             await self._pool.get(address, timeout=self._timeout)
             data = self._roles.heartbeat(self._client_id)
             if data is None:
                 return
-            version = await self._tell(broker_name, address, data)
+            version = await self._tell(broker_name, address, data, deadline)
         except RocketMQError as error:
             # Only the first of several failures in a row is logged: a broker may be away for hours.
             if address not in self._failing:
@@ -216,7 +217,7 @@ class Heartbeats:
             watcher(broker_name, address, version)
         answered.append(address)
 
-    async def _tell(self, broker_name: str, address: str, data: HeartbeatData) -> int:
+    async def _tell(self, broker_name: str, address: str, data: HeartbeatData, deadline: float) -> int:
         """Send a heartbeat to one broker, or one for each group if it refuses that. Returns the broker's version.
 
         Raises:
@@ -224,7 +225,8 @@ class Heartbeats:
             TransportError, RequestTimeoutError: it does not answer.
         """
         try:
-            version = await group_api.heartbeat(self._pool, address, data, timeout=self._timeout)
+            left = max(0.001, deadline - trio.current_time())
+            version = await group_api.heartbeat(self._pool, address, data, timeout=left)
         except BrokerError as error:
             return await self._tell_apart(broker_name, address, data, error)
         self._refused.pop(address, None)

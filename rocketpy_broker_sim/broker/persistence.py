@@ -67,15 +67,17 @@ class Persistence:
         if not any(table.changed for table in self._tables) and not self._turn.locked():
             return answer
         request = without_body(request)  # which may be large, and so may be the files that it changes
-        self._send_after_save(connection, request, lambda: connection.send_answer(request, answer))
+        self.do_after_save(connection, request, lambda: connection.send_answer(request, answer))
         return None
 
     def send_after_save(self, connection: Connection, request: RemotingCommand, frame: bytes) -> None:
         """Send a prebuilt answer to a request whose change must be on the disk before it leaves."""
         request = without_body(request)
-        self._send_after_save(connection, request, lambda: connection.send_answer_frame(request, frame))
+        self.do_after_save(connection, request, lambda: connection.send_answer_frame(request, frame))
 
-    def _send_after_save(self, connection: Connection, request: RemotingCommand, send: Callable[[], object]) -> None:
+    def do_after_save(self, connection: Connection, request: RemotingCommand, send: Callable[[], object]) -> None:
+        """Call a function when a change is on the disk; if the disk refuses, answer a request with that instead."""
+
         def done(error: StoreError | None) -> None:
             if error is None:
                 send()

@@ -89,3 +89,24 @@ async def test_heartbeats_that_wait_for_one_connection_say_what_holds_when_it_is
                 pool.get = get
         assert len(said) >= 2
         assert all("Later" in topics for topics in said)
+
+
+async def test_to_connect_and_to_be_answered_have_one_deadline(autojump_clock: MockClock) -> None:
+    async with world("broker-a") as w:
+        consumer = w.consumer(request_timeout=3.0)
+        consumer.subscribe("Orders", nothing)
+        async with consumer:
+            assert await consumer.wait_assigned(5)
+            pool, get = consumer.client.pool, consumer.client.pool.get
+
+            async def slow(address: str, *, timeout: float) -> object:
+                await trio.sleep(2.0)
+                return await get(address, timeout=timeout)
+
+            pool.get, w.broker.hangs = slow, True
+            try:
+                began = trio.current_time()
+                assert await consumer.client.heartbeats.send_all() == 0
+                assert 2.9 <= trio.current_time() - began <= 3.1
+            finally:
+                pool.get, w.broker.hangs = get, False

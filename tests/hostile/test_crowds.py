@@ -224,7 +224,7 @@ def test_who_connects_without_end_keeps_nobody_out(fresh: World, report: Report,
         for thread in threads:
             thread.start()
         time.sleep(2)
-        for _ in range(6):
+        for _ in range(8):
             began = time.monotonic()
             assert ask_once(served.address, first).code == ResponseCode.SUCCESS  # though the lane is full
             new.append(time.monotonic() - began)
@@ -237,7 +237,7 @@ def test_who_connects_without_end_keeps_nobody_out(fresh: World, report: Report,
     assert made > 500, made
     # The system asks once more after a second when the line is full for a moment; in half of the cases it is not.
     # To be taken in and to be answered are two rounds of the loop, whose length is told by those who are in.
-    assert statistics.median(new) < max(1.0, 3 * statistics.median(known)), (new, known)
+    assert statistics.median_high(new) < max(1.0, 3 * statistics.median(known)), (new, known)
     assert wait_until(lambda: is_idle(served), 60)
     finish(watch, report, grows=BUDGET, keeps=BUDGET // 2)
 

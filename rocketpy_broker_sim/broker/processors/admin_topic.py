@@ -73,37 +73,44 @@ def create_topics(broker: TopicAdminView, connection: Connection, request: Remot
         if _check(broker, topic):
             changed.append(topic)
         yield
-    request = without_body(request)
-    pending = PendingAnswer(partial(_answer, broker, connection, request))
-    if changed:
-        _log_changes(connection, changed)
-        yield from broker.topics.put_steps(changed)
-        pending.add(len(changed))
-        for topic in changed:
-            broker.new_topics.made(topic.topic_name, pending.done)
-            yield
-    answer = pending.answer(request.answer())
-    return answer and broker.persistence.answer_after_save(connection, request, answer)
+    if not changed:
+        return broker.persistence.answer_after_save(connection, request, request.answer())
+    _log_changes(connection, changed)
+    yield from broker.topics.put_steps(changed)
+    pending = _answer_when_known(broker, connection, request, len(changed))
+    for topic in changed:
+        broker.new_topics.made(topic.topic_name, pending.done)
+        yield
+    return None
 
 
 def _put(
     broker: TopicAdminView, connection: Connection, request: RemotingCommand, topic: TopicConfig
 ) -> RemotingCommand | None:
-    pending = PendingAnswer(partial(_answer, broker, connection, request))
-    if _check(broker, topic):
-        _log_changes(connection, [topic])
-        broker.topics.put(topic)
-        pending.add(1)
-        broker.new_topics.made(topic.topic_name, pending.done)
-    answer = pending.answer(request.answer())
-    return answer and broker.persistence.answer_after_save(connection, request, answer)
+    if not _check(broker, topic):
+        return broker.persistence.answer_after_save(connection, request, request.answer())
+    _log_changes(connection, [topic])
+    broker.topics.put(topic)
+    pending = _answer_when_known(broker, connection, request, 1)
+    broker.new_topics.made(topic.topic_name, pending.done)
+    return None
 
 
-def _answer(broker: TopicAdminView, connection: Connection, request: RemotingCommand, answer: RemotingCommand) -> None:
-    """Send an answer that has waited for the name servers."""
-    ready = broker.persistence.answer_after_save(connection, request, answer)
-    if ready is not None:
-        connection.send_answer(request, ready)
+def _answer_when_known(
+    broker: TopicAdminView, connection: Connection, request: RemotingCommand, count: int
+) -> PendingAnswer:
+    """Answer when the change is on the disk and so many of its topics are known, whichever takes longer."""
+    request = without_body(request)
+    pending = PendingAnswer(partial(connection.send_answer, request))
+    pending.add(count)
+
+    def saved() -> None:
+        answer = pending.answer(request.answer())
+        if answer is not None:
+            connection.send_answer(request, answer)
+
+    broker.persistence.do_after_save(connection, request, saved)
+    return pending
 
 
 def _log_changes(connection: Connection, changed: list[TopicConfig]) -> None:

@@ -217,6 +217,22 @@ async def test_an_administrator_hears_of_a_topic_when_the_name_servers_have_hear
             assert 0.4 < trio.current_time() - began < 0.6
 
 
+async def test_a_new_topic_is_on_the_disk_at_once_though_a_name_server_does_not_answer(
+    autojump_clock: MockClock,
+) -> None:
+    network, storage = MemoryNetwork(), MemoryStorage()
+    async with (
+        name_servers(network) as (server,),
+        open_broker(settings(), network=network, storage=storage, name_servers=[server.address]) as broker,
+        client_of(network, broker.address) as client,
+    ):
+        server.silent = True
+        with trio.move_on_after(0.2) as waiting:
+            await create(client, "Kept")
+        assert waiting.cancelled_caught
+        assert b'"Kept"' in storage.read_bytes("config/topics.json")
+
+
 async def test_a_name_server_that_refuses_a_single_topic_gets_them_all(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with name_servers(network) as (server,), opened(network, [server.address]) as broker:
