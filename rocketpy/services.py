@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
 
@@ -32,6 +32,7 @@ __all__ = [
     "run_blocking",
     "runs_blocking_in_place",
     "side_by_side",
+    "start_whole",
     "tell_loop",
     "ticks",
 ]
@@ -136,6 +137,15 @@ def heard(what: str, on_crash: Callable[[ServiceCrashedError], object]) -> Itera
         raise crash from crash.__cause__
 
 
+@trio.lowlevel.enable_ki_protection
+def start_whole(nursery: trio.Nursery, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+    """Start a task so that Ctrl-C comes before or after it.
+
+    In between there is a coroutine that no task runs, of which Python warns when it goes.
+    """
+    nursery.start_soon(function, *arguments)
+
+
 async def side_by_side(function: Callable[[T], Awaitable[object]], items: Iterable[T], *, at_once: int = 64) -> None:
     """Call an async function with each item, so many at a time. It handles the errors it expects by itself.
 
@@ -151,7 +161,7 @@ async def side_by_side(function: Callable[[T], Awaitable[object]], items: Iterab
     try:
         async with trio.open_nursery() as nursery:
             for item in items:
-                nursery.start_soon(call, item)
+                start_whole(nursery, call, item)
     except BaseExceptionGroup as group:
         interrupt = _interrupt_in(group)
         if interrupt is None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.errors import ClientClosedError, ConfigError, ServiceCrashedError
-from rocketpy.services import is_from_outside, open_services, outliving, run_blocking, side_by_side, ticks
+from rocketpy.services import is_from_outside, open_services, outliving, run_blocking, side_by_side, start_whole, ticks
 
 
 async def crash() -> None:
@@ -63,6 +64,26 @@ async def test_ctrl_c_during_calls_side_by_side_stays_ctrl_c(autojump_clock: Moc
 
     with pytest.raises(ExceptionGroup):
         await side_by_side(fail, (1, 2))
+
+
+def test_ctrl_c_comes_before_or_after_the_start_of_a_task() -> None:
+    ran = []
+
+    async def task() -> None:
+        ran.append(True)
+
+    def called() -> Awaitable[None]:
+        coroutine = task()
+        signal.raise_signal(signal.SIGINT)
+        return coroutine
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            start_whole(nursery, called)
+
+    with pytest.raises((KeyboardInterrupt, BaseExceptionGroup)):
+        trio.run(main)
+    assert ran == [True]
 
 
 async def test_a_crashed_service_cancels_the_body_and_says_so() -> None:

@@ -100,11 +100,12 @@ async def _send_and_read(session: Session, load: Load, received: Received, topic
     from rocketpy.cli.traffic.printing import note
     from rocketpy.cli.traffic.starts import Start
     from rocketpy.cli.traffic.tailing import Request, Tail
+    from rocketpy.services import start_whole
 
     async with Admin(**session.settings()) as admin:
         tail = Tail(admin, Request(topic=topic, start=Start("end"), follow=True), received.note, note)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(tail.run)
+            start_whole(nursery, tail.run)
             await tail.ready.wait()
             await load.send()
             await received.wait(load.total.messages, ARRIVES_WITHIN)

@@ -16,6 +16,7 @@ from rocketpy.cli.traffic.latencies import Latencies
 from rocketpy.errors import ConfigError, RocketMQError
 from rocketpy.message import Message
 from rocketpy.seams import random_source
+from rocketpy.services import start_whole
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageExt
@@ -165,10 +166,10 @@ class Load:
         self._began = self._second_began = trio.current_time()
         try:
             async with trio.open_nursery() as ticking:
-                ticking.start_soon(self._tick)
+                start_whole(ticking, self._tick)
                 async with trio.open_nursery() as workers:
                     for _ in range(self._plan.in_flight):
-                        workers.start_soon(self._work)
+                        start_whole(workers, self._work)
                 ticking.cancel_scope.cancel()
         finally:  # what was sent before Ctrl-C counts too
             self._end_second()

@@ -15,6 +15,7 @@ from rocketpy.errors import BrokerError, ConfigError, RouteNotFoundError, SendEr
 from rocketpy.logs import counted
 from rocketpy.message import PropertyName
 from rocketpy.results import SendStatus
+from rocketpy.services import start_whole
 
 if TYPE_CHECKING:
     from rocketpy.cli.traffic.inputs import Item
@@ -118,7 +119,7 @@ class Sending:
                     return
                 self._open[frame.first] = frame
                 self._read = frame.last
-                nursery.start_soon(self._send, frame)
+                start_whole(nursery, self._send, frame)
 
     async def _send(self, frame: _Frame) -> None:
         try:

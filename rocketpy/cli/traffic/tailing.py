@@ -21,7 +21,7 @@ from rocketpy.cli.traffic.starts import Bounds, Start, bounds_of
 from rocketpy.consumer.subscription import subscription_data, warn_of_separator
 from rocketpy.errors import BrokersFailedError, ConfigError, FilterRefusedError, RocketMQError
 from rocketpy.seams import wall_ms
-from rocketpy.services import side_by_side
+from rocketpy.services import side_by_side, start_whole
 from rocketpy.wire.names import check_topic
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Tail:
                     self._start_following(nursery)
                 else:
                     for reader in self._readers.values():
-                        nursery.start_soon(self._read, reader)
+                        start_whole(nursery, self._read, reader)
         self._report()
 
     def _chosen(self, queues: Sequence[MessageQueue]) -> tuple[MessageQueue, ...]:
@@ -245,12 +245,12 @@ class Tail:
         """Follow every queue, also those that could not be read so far and those that are added."""
         failures, self._failures = self._failures, {}
         for reader in self._readers.values():
-            nursery.start_soon(self._follow, reader)
+            start_whole(nursery, self._follow, reader)
         for queue, error in failures.items():
             self._lost(queue, error)
             if queue not in self._readers:
-                nursery.start_soon(self._join, queue, self._request.start)
-        nursery.start_soon(self._look_for_queues, nursery)
+                start_whole(nursery, self._join, queue, self._request.start)
+        start_whole(nursery, self._look_for_queues, nursery)
 
     async def _follow(self, reader: QueueReader) -> None:
         """Show the messages of a queue as they arrive."""
@@ -293,7 +293,7 @@ class Tail:
             for queue in {*matching(present, self._request.brokers, self._request.queues)} - self._known:
                 self._known.add(queue)
                 self._note(f"following {queue} too")
-                nursery.start_soon(self._join, queue, Start())
+                start_whole(nursery, self._join, queue, Start())
 
     # --- brokers that do not answer -------------------------------------------------------------------
 
