@@ -22,6 +22,7 @@ from tests.side_by_side import WholeFiles, long_ones_first
 # A busy machine is slow, not wrong: deadlines belong into the tests that are about time.
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=30)  # a third of what the others try
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, nohup has them ignore the end of the terminal,

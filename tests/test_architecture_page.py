@@ -9,6 +9,8 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 
+import pytest
+
 from tests.rules import listed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,10 +73,12 @@ def page() -> str:
     return (ROOT / "docs" / "architecture.md").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_diagram_shows_every_folder_and_no_other() -> None:
     listed(wrong(page()), "correct the diagram in docs/architecture.md")
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_the_diagram_is_found() -> None:
     def changed(old: str, new: str) -> list[str]:
         assert old in page()

@@ -341,6 +341,7 @@ def test_a_tree_without_the_package_is_not_measured_by_the_installed_one(tmp_pat
 # --- the run
 
 
+@pytest.mark.slow
 def test_both_trees_are_measured_by_the_same_programs_and_what_one_lacks_is_left_out(tmp_path: Path):
     for name in ("rocketpy", "rocketpy_broker_sim", PROGRAMS):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -360,6 +361,7 @@ def test_both_trees_are_measured_by_the_same_programs_and_what_one_lacks_is_left
     assert list((tmp_path / "rocketpy" / "sync" / "__pycache__").glob("*.pyc"))  # it was this package that ran
 
 
+@pytest.mark.slow
 def test_each_tree_is_measured_by_its_own_servers(tmp_path: Path):
     for name in ("rocketpy", "rocketpy_broker_sim"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -374,6 +376,7 @@ def test_each_tree_is_measured_by_its_own_servers(tmp_path: Path):
     assert list((tmp_path / "rocketpy_broker_sim" / "cli" / "__pycache__").glob("broker*.pyc"))
 
 
+@pytest.mark.slow
 def test_what_this_tree_cannot_do_is_a_failure(tmp_path: Path):
     (tmp_path / "rocketpy").mkdir()
     (tmp_path / "rocketpy" / "__init__.py").write_text("raise ImportError('broken')\n")

@@ -117,6 +117,7 @@ def test_messages_that_do_not_arrive_and_those_that_nobody_sent_make_no_figure(
             arrived.check(2)
 
 
+@pytest.mark.slow
 def test_a_peer_that_says_it_has_sent_what_did_not_arrive_has_no_figure(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ):
@@ -145,6 +146,7 @@ def test_a_peer_that_says_it_has_sent_what_did_not_arrive_has_no_figure(
     }
 
 
+@pytest.mark.slow
 def test_sends_that_are_not_traced_make_no_figure_of_tracing(ground: Ground):
     task = task_of("traced-64", ground)
     with pytest.raises(BenchmarkError, match="120 sends were traced, and 0 are recorded"):
@@ -162,6 +164,7 @@ def _reading(site: Site) -> Iterator[tuple[Wire, list[int]]]:
         yield wire, ends(wire, SEND_TOPIC, QUEUES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [500, pytest.param(closing.IN_FLIGHT, marks=pytest.mark.matrix)])
 @pytest.mark.parametrize("settings", [{}, {"linger": 0.01}], ids=["", "linger"])
 @pytest.mark.parametrize("way", ["tasks", "futures"])

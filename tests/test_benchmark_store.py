@@ -86,6 +86,7 @@ def results() -> Results:
     return run(MEASURES, None, {APACHE: "no java"}, rounds=1, scale=TINY)
 
 
+@pytest.mark.slow
 def test_every_figure_of_the_store_is_taken_and_makes_sense(results: Results):
     assert results.failures == []
     for row in taken(results):
@@ -93,6 +94,7 @@ def test_every_figure_of_the_store_is_taken_and_makes_sense(results: Results):
         assert all(outcome.value > 0 or row.name in MAY_BE_NOTHING for outcome in outcomes), row
 
 
+@pytest.mark.slow
 def test_the_table_of_the_store_has_a_line_for_every_figure(results: Results):
     lines = render(results).splitlines()
     for row in taken(results):
@@ -101,6 +103,7 @@ def test_the_table_of_the_store_has_a_line_for_every_figure(results: Results):
     assert "80,000/s" in goal
 
 
+@pytest.mark.slow
 def test_every_bar_of_the_store_is_judged(results: Results):
     verdicts = results.verdicts()
     assert [verdict.bar for verdict in verdicts] == list(STORE_BARS)
@@ -134,6 +137,7 @@ def test_bars_of_the_store_speak_of_rows_that_there_are():
         assert {bar.figure.row, *([bar.over.row] if bar.over else [])} <= rows, bar
 
 
+@pytest.mark.slow
 def test_the_dispatcher_is_never_left_behind(results: Results):
     assert results.samples["store-behind", ALONE][0].value == 0
 

@@ -33,6 +33,7 @@ def own(results: Results) -> list[Row]:
     return [row for row in results.rows if not row.name.startswith(PEERS)]
 
 
+@pytest.mark.slow
 def test_every_figure_is_taken_once_and_makes_sense(results: Results):
     for row in own(results):
         make = ALONE if (row.name, ALONE) in results.samples else OURS.name
@@ -42,11 +43,13 @@ def test_every_figure_is_taken_once_and_makes_sense(results: Results):
             assert 0 < outcome.messages <= TINY.filled, row
 
 
+@pytest.mark.slow
 def test_sends_of_every_shape_arrive(results: Results):
     (oneway,) = results.samples["oneway", OURS.name]
     assert oneway.notes["arrived_percent"] == 100
 
 
+@pytest.mark.slow
 def test_single_sends_note_the_middle_and_the_tail_of_their_times(results: Results):
     for name in ("raw-one", "trio-one", "blocking-one", "aio-one", "trio-64", "aio-64", "send-soon-64", "threads-8"):
         (outcome,) = results.samples[name, OURS.name]
@@ -54,12 +57,14 @@ def test_single_sends_note_the_middle_and_the_tail_of_their_times(results: Resul
         assert outcome.round == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["trio-64", "aio-64", "send-soon-64", "threads-64", "threads-8"])
 def test_messages_are_spread_over_tasks_and_threads_to_the_last_one(results: Results, name: str):
     (outcome,) = results.samples[name, OURS.name]
     assert outcome.messages == TINY.budget.messages
 
 
+@pytest.mark.slow
 def test_the_tables_have_a_line_for_every_figure(results: Results):
     text = render(results)
     for row in own(results):
@@ -68,12 +73,14 @@ def test_the_tables_have_a_line_for_every_figure(results: Results):
     assert "of raw" in text
 
 
+@pytest.mark.slow
 def test_lines_of_a_table_are_in_columns(results: Results):
     first = render(results).split("\n\n")[0].splitlines()
     column = first[0].index("median") + len("median")
     assert all(line[column - 1] != " " for line in first if not line.startswith("-"))
 
 
+@pytest.mark.slow
 def test_what_json_gets_is_complete(results: Results):
     told = json.loads(json.dumps(results.to_json()))
     assert {figure["name"] for figure in told["figures"]} == {row.name for row in own(results)}
@@ -85,6 +92,7 @@ def test_what_json_gets_is_complete(results: Results):
     assert told["date"]
 
 
+@pytest.mark.slow
 def test_a_worker_process_measures_as_this_one_does():
     chosen = [measure for measure in measures(["raw-one"]) if measure.rows[0].name == "raw-one"]
     size = Size(Budget(5.0, 20), filled=100, warm_seconds=40.0)
@@ -92,6 +100,7 @@ def test_a_worker_process_measures_as_this_one_does():
     assert outcome.messages == 20
 
 
+@pytest.mark.slow
 def test_a_figure_that_cannot_be_taken_is_told_and_the_run_goes_on(
     capsys: pytest.CaptureFixture[str],
 ):

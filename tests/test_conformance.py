@@ -32,6 +32,7 @@ def test_claimed_rows_are_well_formed() -> None:
         assert row.behaviour
 
 
+@pytest.mark.slow
 def test_every_claimed_behaviour_has_a_test() -> None:
     summary, missing = report()
     assert not missing, f"{summary}; none for {', '.join(row.id for row in missing)}"

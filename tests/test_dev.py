@@ -184,8 +184,16 @@ def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
     ran.clear()
     assert dev.main(["test", "--durations"]) == 0
     together, alone = ran
-    assert together == ("-m", f"({dev.QUICK}) and not alone", "-n", dev.workers(), "--durations-of-files", "4")
-    assert alone == ("-m", f"({dev.QUICK}) and alone", "--durations-of-files", *dev.ALONE, "4")
+    assert together == (
+        "-m",
+        f"({dev.QUICK}) and not alone",
+        "-n",
+        dev.workers(),
+        dev.FEW_EXAMPLES,
+        "--durations-of-files",
+        "4",
+    )
+    assert alone == ("-m", f"({dev.QUICK}) and alone", dev.FEW_EXAMPLES, "--durations-of-files", *dev.ALONE, "4")
 
 
 def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
@@ -268,7 +276,7 @@ def test_what_is_asked_for_by_name_runs_in_one_process_alone_or_not(
 ) -> None:
     (dev.ROOT / "tests").mkdir()
     assert dev.main(["test", *arguments]) == 0
-    assert ran == [("-m", dev.QUICK, *arguments, "4")]
+    assert ran == [("-m", dev.OWN, *arguments, "4")]
 
 
 def test_markers_of_ones_own_take_the_place_of_the_usual_ones(dev: ModuleType, ran: list[tuple[str, ...]]) -> None:
@@ -372,7 +380,7 @@ def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_befo
         ("python", "-m", "tests.chaos", "--seconds", "600", "--seed", "7"),
         ("python", "-m", "tests.schedules", "--count", "2000", "--seed", "7"),
         ("python", "-m", "tests.schedules", "--producers", "--count", "2000", "--seed", "7"),
-        ("python", "-m", "tools.mutants", "--marks", dev.QUICK, "--count", "300", "--seed", "7"),
+        ("python", "-m", "tools.mutants", "--marks", dev.OWN, "--count", "300", "--seed", "7"),
     ]
     assert capsys.readouterr().out.splitlines()[-1] == "nightly: FAILED: crash, schedules, producers"
     commands.clear()
@@ -406,8 +414,8 @@ def test_the_quick_tests_run_on_a_newer_python_as_on_this_one(
 ) -> None:
     assert dev.main(["newer", *arguments]) == 0
     assert newer == [
-        (place, ("-m", f"({dev.QUICK}) and not alone", "-n", dev.workers())),
-        (place, ("-m", f"({dev.QUICK}) and alone", *dev.ALONE)),
+        (place, ("-m", f"({dev.QUICK}) and not alone", "-n", dev.workers(), dev.FEW_EXAMPLES)),
+        (place, ("-m", f"({dev.QUICK}) and alone", dev.FEW_EXAMPLES, *dev.ALONE)),
     ]
     assert any(requirement.startswith("pytest-trio") for requirement in installed[0])
 
@@ -428,7 +436,7 @@ def test_what_is_asked_for_by_name_runs_on_a_newer_python_too(
     dev.main(["newer", "3.12", "-x", "tests/aio"])
     dev.main(["newer", "-m", "slow"])
     assert newer == [
-        (".cache/python-3.12", ("-m", dev.QUICK, "-x", "tests/aio")),
+        (".cache/python-3.12", ("-m", dev.OWN, "-x", "tests/aio")),
         (".cache/python-3.97", ("-m", "slow")),
     ]
 
@@ -448,6 +456,7 @@ def test_a_python_that_is_not_there_is_trouble(dev: ModuleType, monkeypatch: pyt
         dev.newer_python_tests(["3.12"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ci", "status"), [("", 0), ("true", 1)])
 def test_ci_fails_a_run_that_skipped(tmp_path: Path, ci: str, status: int) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
@@ -468,6 +477,7 @@ def test_ci_fails_a_run_that_skipped(tmp_path: Path, ci: str, status: int) -> No
     assert ("skipped, which CI does not allow" in ran.stdout) == bool(ci)
 
 
+@pytest.mark.slow
 def test_ci_fails_a_module_that_skipped_itself(tmp_path: Path) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
     (tmp_path / "test_it.py").write_text("import pytest\npytest.importorskip('no_such_module')\n")

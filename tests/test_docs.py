@@ -100,6 +100,7 @@ def test_other_fences_and_includes_are_found() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_EXAMPLES, ids=lambda page: page.name)
 def test_examples_of_a_page(page: Path) -> None:
     source = "\n".join(body for kind, body in blocks(page) if kind in EXECUTED)

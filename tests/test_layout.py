@@ -125,6 +125,7 @@ def test_examples_of_one_file_are_short(sources: list[Source]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_functions_are_short(library: list[Source]) -> None:
     listed(
         (each for source in library for each in long_functions(source)),
@@ -143,6 +144,7 @@ def test_every_field_of_a_named_tuple_says_what_it_holds(library: list[Source]) 
     )
 
 
+@pytest.mark.slow
 def test_shields_are_counted(library: list[Source]) -> None:
     found = Counter({source.name: shields(source) for source in library})
     listed(
@@ -172,6 +174,7 @@ def test_nothing_is_left_to_do(library: list[Source]) -> None:
     listed((each for source in library for each in left_to_do(source)), "work put off; do it, or open an issue")
 
 
+@pytest.mark.slow
 def test_texts_use_words_that_people_say(sources: list[Source], pages: list[Source]) -> None:
     """In docs, docstrings, comments and error texts. RARE_WORDS of `tests/rules.py` is the list."""
     assert {"README.md", "docs/design.md", "tests/golden/README.md"} <= {page.name for page in pages}
@@ -188,6 +191,7 @@ def test_every_test_is_collected(sources: list[Source]) -> None:
     assert all(found[name] for name in GIVEN_BY_NAME), "take what has no tests out of GIVEN_BY_NAME"
 
 
+@pytest.mark.slow
 def test_marks_have_their_reasons(sources: list[Source], settings: dict[str, Any]) -> None:
     marks = told(settings["pytest"]["ini_options"]["markers"])
     assert marks["waits"] == ["why"]

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.rules import listed
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,11 +51,13 @@ def wrong(page: str) -> Iterator[str]:
     yield from (f"{text!r} of {logger} is not on the page" for logger, text in sorted(missing))
 
 
+@pytest.mark.slow
 def test_the_page_lists_every_line_of_a_change_of_state() -> None:
     assert len(on_page(PAGE.read_text(encoding="utf-8"))) >= 20
     listed(wrong(PAGE.read_text(encoding="utf-8")), "correct the table in docs/howto/logging.md")
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_the_page_is_found() -> None:
     page = PAGE.read_text(encoding="utf-8")
     row = "| `rocketpy.client.lifecycle` | `%s is open` | a client, producer or consumer has started |"

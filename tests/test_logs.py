@@ -132,6 +132,7 @@ def test_seldom_says_the_last_count_too(caplog: pytest.LogCaptureFixture) -> Non
 # --- no more than somebody can read ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_one_place_cannot_fill_the_disk(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr("rocketpy.logs.time.monotonic", lambda: now)
@@ -175,6 +176,7 @@ def attribute(call: ast.Call) -> tuple[str, str]:
     return name, call.func.attr
 
 
+@pytest.mark.slow
 def test_threat_A5_no_logger_is_made_elsewhere() -> None:
     raw = {
         path.relative_to(ROOT).as_posix()
@@ -185,6 +187,7 @@ def test_threat_A5_no_logger_is_made_elsewhere() -> None:
     assert raw == MAKERS
 
 
+@pytest.mark.slow
 def test_threat_A5_no_text_is_put_into_a_message_before_its_logger_sees_it() -> None:
     found = 0
     for path in LIBRARY:

@@ -18,6 +18,7 @@ def test_slowness_is_the_best_of_some_tries_beside_the_ordinary_time(
     assert pace.slowness() == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "expected"), [(0.5, 1.0), (1.7, 1.7), (9.0, pace.MOST)])
 def test_slowness_of_collections_is_the_same_and_looks_through_its_own_objects_alone(
     monkeypatch: pytest.MonkeyPatch, seconds: float, expected: float

@@ -64,6 +64,7 @@ def pages() -> Iterator[tuple[str, str]]:
         yield name, source[0]
 
 
+@pytest.mark.slow
 def test_tables_fit_on_a_page() -> None:
     found = dict(pages())
     assert sum(len(list(tables(text))) for text in found.values()) > 200

@@ -10,6 +10,7 @@ from tests.waiting import HELPERS, TESTS, declared, hidden, main, stale, users
 TEST = "import asyncio, time, trio\nimport pytest\n"
 
 
+@pytest.mark.slow
 def test_what_waits_for_real_time_says_why() -> None:
     found = [
         f"tests/{name}:{line}"
@@ -82,6 +83,7 @@ def test_what_is_virtual_or_has_a_reason_passes(body: str) -> None:
     assert hidden(TEST + body) == []
 
 
+@pytest.mark.slow
 def test_the_list_names_tests_and_reasons(capsys: pytest.CaptureFixture[str]) -> None:
     source = "@pytest.mark.waits('a real thread')\ndef test_a():\n    ...\n"
     assert list(declared(source)) == [("test_a", "a real thread")]

@@ -126,6 +126,7 @@ async def answering(body: bytes, *, routes: bool) -> AsyncIterator[Admin]:
             yield admin
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("routes", [True, False], ids=["a broker", "all servers"])
 @pytest.mark.parametrize("number", range(len(BODIES)))
 async def test_any_answer_ends_in_an_error_of_ours(autojump_clock: MockClock, number: int, *, routes: bool) -> None:

@@ -139,6 +139,7 @@ async def test_the_settings_of_many_topics_and_groups_are_read(autojump_clock: M
     assert turns > LEAST_TURNS
 
 
+@pytest.mark.slow
 async def test_an_answer_beyond_all_bounds_is_refused(autojump_clock: MockClock) -> None:
     assert ADMIN_LIMITS.max_frame == DEFAULT_LIMITS.max_frame
     body = '{"topicList":[' + "[]," * (ADMIN_LIMITS.max_body_members // 2 + 1) + "1]}"

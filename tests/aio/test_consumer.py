@@ -50,6 +50,7 @@ def end_tasks(loop):
     loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
 
 
+@pytest.mark.slow
 @in_asyncio
 async def test_every_message_arrives_once_in_the_loop_of_the_user(namesrv, topic):
     await fill(namesrv, topic, 0)
@@ -126,6 +127,7 @@ async def test_no_more_listeners_run_than_consume_thread_max(namesrv, topic):
     assert most == 3
 
 
+@pytest.mark.slow
 @in_asyncio
 async def test_calls_go_over_in_batches(namesrv, topic):
     await fill(namesrv, topic, 200)

@@ -99,6 +99,7 @@ async def test_a_loop_ends_when_another_task_closes(namesrv, topic):
         await consumer.poll()
 
 
+@pytest.mark.slow
 @pytest.mark.waits("tasks are cancelled after two milliseconds")
 @in_asyncio
 async def test_a_task_that_is_cancelled_in_a_poll_loses_nothing(namesrv, topic):

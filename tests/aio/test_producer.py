@@ -67,6 +67,7 @@ async def test_S3_oneway_batches_and_topics(namesrv, topic):
             acknowledged += 1  # it may take another connection than what is answered, and be overtaken there
 
 
+@pytest.mark.slow
 @in_asyncio
 async def test_many_tasks_send_at_once_and_every_message_has_a_place(namesrv, topic):
     async with Producer("pg", namesrv=namesrv) as producer:

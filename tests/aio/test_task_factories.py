@@ -62,6 +62,7 @@ if hasattr(asyncio, "eager_task_factory"):
     FACTORIES["asyncio"] = asyncio.eager_task_factory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 2, 20, 500])
 @pytest.mark.parametrize("factory", FACTORIES)
 def test_every_message_arrives_under_a_task_factory(namesrv, topic, factory, limit):

@@ -134,6 +134,7 @@ with BlockingLocalCluster() as cluster:
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_does_nothing_else_ends_without_a_word() -> None:
     command = [sys.executable, "-X", "dev", "-W", "error", "-c", IN_A_FRESH_PROCESS]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

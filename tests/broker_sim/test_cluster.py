@@ -76,6 +76,7 @@ async def test_records_carry_a_checksum_over_the_whole_record_and_files_are_smal
         assert b"__CRC32#" in log
 
 
+@pytest.mark.slow
 async def test_two_hours_of_virtual_time(autojump_clock: MockClock) -> None:
     async with LocalCluster(name_servers=2, network="memory") as cluster:
         await send(cluster)
@@ -311,6 +312,7 @@ def loaded(code: str) -> set[str]:
     return set(ran.stdout.split())
 
 
+@pytest.mark.slow
 def test_one_part_does_not_load_the_other() -> None:
     bare = loaded("import rocketpy_broker_sim")
     assert not any(name.startswith("rocketpy_broker_sim.") for name in bare)

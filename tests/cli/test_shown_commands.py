@@ -72,6 +72,7 @@ def cli(cluster: BlockingLocalCluster, tmp_path: Path, monkeypatch: pytest.Monke
         yield Cli(cluster)
 
 
+@pytest.mark.slow
 def test_commands_say_what_is_shown(cli: Cli, cluster: BlockingLocalCluster) -> None:
     for command, said in shown():
         if command.startswith(("rocketpy lag", "rocketpy message track", "rocketpy dlq list")):

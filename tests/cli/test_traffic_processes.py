@@ -124,6 +124,7 @@ def test_a_terminal_sees_a_bar(cluster: BlockingLocalCluster, topic: str, tmp_pa
     assert "5000 messages stored in " in terminal.seen
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_no_control_characters(cluster: BlockingLocalCluster, topic: str) -> None:
     cluster.send(Message(topic, b'{"a": "\x1b[31m", "b": "' + b"x" * 150 + b'"}'))
     for form, shown in (("pretty", '"a": "\\x1b[31m"'), ("value", "\\x1b[31m"), ("raw", "\\x1b[31m")):
@@ -133,6 +134,7 @@ def test_a_terminal_gets_no_control_characters(cluster: BlockingLocalCluster, to
         assert "\x1b[31m" not in terminal.seen
 
 
+@pytest.mark.slow
 def test_resending_on_a_terminal_asks(cluster: BlockingLocalCluster, topic: str) -> None:
     cluster.send(Message(topic, b"one"))
     sent = cluster.messages(topic)[0].offset_message_id
@@ -176,6 +178,7 @@ def test_sigterm_says_what_send_has_stored(cluster: BlockingLocalCluster, topic:
     assert said[1] in TWO_STORED
 
 
+@pytest.mark.slow
 def test_sigterm_ends_tail_and_a_watch(cluster: BlockingLocalCluster, topic: str) -> None:
     cluster.send(Message(topic, b"one"))
     for words in (("tail", topic, "-f"), ("lag", "--watch")):
@@ -186,6 +189,7 @@ def test_sigterm_ends_tail_and_a_watch(cluster: BlockingLocalCluster, topic: str
             assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_a_standard_input_that_is_closed_is_an_error(cluster: BlockingLocalCluster, topic: str) -> None:
     for words in ("send", topic, "--lines"), ("send", topic), ("topic", "delete", topic):
         shell = ["sh", "-c", 'exec "$@" <&-', "sh", *command(*words)]

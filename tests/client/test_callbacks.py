@@ -86,6 +86,7 @@ async def test_a_slow_processor_holds_up_no_answer_of_its_connection(autojump_cl
         assert answers == [b"at last"] * 10
 
 
+@pytest.mark.slow
 async def test_more_than_run_at_a_time_are_refused_and_the_reader_goes_on(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -422,6 +422,7 @@ async def test_what_a_client_does_not_do_it_says(autojump_clock: trio.testing.Mo
 # --- virtual time ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_hours_pass_without_anything_piling_up(autojump_clock: trio.testing.MockClock) -> None:
     async with open_world() as world, world.client() as client:
         await client.routes.ensure("T")

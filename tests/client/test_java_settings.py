@@ -121,6 +121,7 @@ def test_the_two_lists_of_javas_settings_agree() -> None:
     assert {key: REASONS[key] for key in SYSTEM_PROPERTIES if key in REASONS}.items() <= SYSTEM_PROPERTIES.items()
 
 
+@pytest.mark.slow
 def test_what_is_here_is_read_by_somebody() -> None:
     root = Path(rocketpy.__file__).parent
     trees = [ast.parse(path.read_text("utf-8")) for path in root.rglob("*.py") if path.parent != root / "config"]

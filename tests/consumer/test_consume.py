@@ -285,6 +285,7 @@ async def test_giving_back_does_not_storm_a_broker(autojump_clock: MockClock) ->
 # --- too long ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [1, 3])
 async def test_threat_L7_a_listener_that_hangs_loses_its_message_and_nothing_else(
     autojump_clock: MockClock, limit: int, caplog: pytest.LogCaptureFixture
@@ -370,6 +371,7 @@ async def test_threat_L7_a_time_limit_ends_whatever_its_last_digits(autojump_clo
                 assert consumer.statistics().timed_out == number + 1
 
 
+@pytest.mark.slow
 async def test_threat_L7_listeners_that_all_hang_are_bounded(autojump_clock: MockClock) -> None:
     async with world() as w:
         w.broker.store(100)

@@ -77,6 +77,7 @@ def costs(at_most: float) -> Iterator[Steps]:
     assert worked <= at_most * lasted or worked / slowness() <= at_most * lasted, f"{worked:.2f} s in {lasted:.0f} s"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [pushing, in_order, polling])
 async def test_threat_L5_an_idle_consumer_seldom_wakes_up(autojump_clock: MockClock, make: Make) -> None:
     async with consuming.world() as w:
@@ -88,6 +89,7 @@ async def test_threat_L5_an_idle_consumer_seldom_wakes_up(autojump_clock: MockCl
             assert MINUTES * 60 < steps.count <= MINUTES * 60 * STEPS
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("code", [ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED])
 async def test_threat_L5_answers_that_bring_nothing_are_spaced(

@@ -171,6 +171,7 @@ def _begun() -> object:
     return begun
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("batch", [True, False])
 @pytest.mark.parametrize("interval", [0, 1])

@@ -109,6 +109,7 @@ async def test_PL9_an_illegal_offset_is_followed(autojump_clock: MockClock) -> N
             assert w.broker.offsets["Orders", 0] == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", [-5, 0, 3])
 @pytest.mark.parametrize(
     "code", [ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_NOT_FOUND, ResponseCode.SUCCESS]

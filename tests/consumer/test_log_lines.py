@@ -117,6 +117,7 @@ async def test_a_queue_that_somebody_has_set_back_is_told_from_one_without_the_o
     assert "has no such offset (it has 0 to 0)" in gone
 
 
+@pytest.mark.slow
 async def test_name_servers_that_are_away_for_long(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     async with world() as w:
         consumer = w.consumer()

@@ -187,6 +187,7 @@ async def test_PC2_pulling_waits_while_too_many_bytes_are_held(autojump_clock: M
             assert len(gate.done) == 100
 
 
+@pytest.mark.slow
 async def test_PC2_one_queue_that_is_full_does_not_stop_the_others(autojump_clock: MockClock) -> None:
     async with world(queues=2) as w:
         w.broker.store(2000, queue_id=0)

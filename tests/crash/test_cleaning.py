@@ -72,6 +72,7 @@ def disk_at(recording: Recording, at: int) -> SimDisk:
     return disk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("points", [8, pytest.param(25, marks=pytest.mark.crash)])
 @pytest.mark.parametrize("ext", [False, True])
 @pytest.mark.parametrize("mode", ["SYNC_FLUSH", "ASYNC_FLUSH"])

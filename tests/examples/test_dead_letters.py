@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rocketpy import RetryLater
 from rocketpy.sync import Admin, Message, PushConsumer
 from rocketpy_broker_sim import BlockingLocalCluster
@@ -22,6 +24,7 @@ def run(cluster: BlockingLocalCluster, *options: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_they_are_counted_and_replayed_in_portions() -> None:
     with BlockingLocalCluster() as cluster:
         cluster.create_topic("Payments", queues=1)

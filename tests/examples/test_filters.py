@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rocketpy.message import Message
 from rocketpy_broker_sim import BlockingLocalCluster
 
@@ -24,6 +26,7 @@ def start(cluster: BlockingLocalCluster, *which: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_what_the_expression_lets_through_is_printed() -> None:
     with BlockingLocalCluster() as cluster:
         cluster.create_topic("Orders", queues=1)
@@ -38,6 +41,7 @@ def test_what_the_expression_lets_through_is_printed() -> None:
         assert program.returncode == 0
 
 
+@pytest.mark.slow
 def test_what_has_one_of_the_tags_is_printed() -> None:
     with BlockingLocalCluster() as cluster:
         cluster.create_topic("Orders", queues=1)
@@ -52,6 +56,7 @@ def test_what_has_one_of_the_tags_is_printed() -> None:
         assert program.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_wrong_expression_is_shown_with_its_place() -> None:
     with BlockingLocalCluster() as cluster:
         cluster.create_topic("Orders", queues=1)

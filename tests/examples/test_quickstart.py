@@ -32,6 +32,7 @@ def namesrv() -> Iterator[str]:
         yield cluster.name_server_addresses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "options", "lines"),
     [
@@ -58,6 +59,7 @@ def test_any_name_server_and_a_topic_of_ones_own(tmp_path: Path, namesrv: str) -
         assert "topic Mine" in ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "options", "reason"),
     [
@@ -97,6 +99,7 @@ def test_what_is_missing_strange_or_came_twice_is_not_exact() -> None:
     assert not arrived(0, 1, 2, 3).is_exact(3)
 
 
+@pytest.mark.slow
 def test_apaches_quickstart_pair(namesrv: str) -> None:
     command = [sys.executable, "-W", "error", "-m", "examples.quickstart_consumer", "-n", namesrv]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
@@ -115,6 +118,7 @@ def test_apaches_quickstart_pair(namesrv: str) -> None:
             consumer.kill()
 
 
+@pytest.mark.slow
 def test_asyncio_sends_and_receives(namesrv: str) -> None:
     ran = run("examples.quickstart_asyncio", "-n", namesrv, "-c", "50")
     assert (ran.returncode, ran.stderr) == (0, "")

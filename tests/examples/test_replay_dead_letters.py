@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rocketpy.sync import Message, MessageExt, PushConsumer, RetryLater
 from rocketpy_broker_sim import BlockingLocalCluster
 
@@ -21,6 +23,7 @@ def run(cluster: BlockingLocalCluster, *options: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_dead_letters_are_listed_and_then_sent() -> None:
     bank_is_open = False
     paid: list[bytes] = []

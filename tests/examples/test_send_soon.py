@@ -33,6 +33,7 @@ def start(cluster: BlockingLocalCluster, topic: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_every_line_is_stored(cluster: BlockingLocalCluster) -> None:
     with start(cluster, "Numbers") as program:
         out, err = program.communicate("".join(f"{number}\n" for number in range(3000)), timeout=60)
@@ -49,6 +50,7 @@ def test_failures_are_counted(cluster: BlockingLocalCluster) -> None:
     assert re.fullmatch(r"the first failure: .*code 13.*\n", err)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_signal_loses_nothing_that_was_accepted(cluster: BlockingLocalCluster, number: signal.Signals) -> None:
     topic = f"Until{number.name}"

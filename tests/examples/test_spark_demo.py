@@ -37,6 +37,7 @@ def test_the_example_is_short() -> None:
     assert len((ROOT / "examples" / "spark_sink.py").read_text("utf-8").splitlines()) < 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -179,6 +180,7 @@ def test_progress_without_a_terminal_is_lines(
     assert line.split() == ["2,000", "sent", "1", "received"]
 
 
+@pytest.mark.slow
 def test_the_embedded_server_is_a_process_of_its_own_and_ends_with_the_block() -> None:
     with own_server() as address, Producer("p", namesrv=address) as producer:
         producer.create_topic("T", queues=1)

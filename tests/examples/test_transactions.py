@@ -23,6 +23,7 @@ SAID = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.waits("starts a Python, which serves itself")
 @pytest.mark.parametrize("name", SAID)
 def test_what_it_says(name: str) -> None:
@@ -33,6 +34,7 @@ def test_what_it_says(name: str) -> None:
     assert list(dict.fromkeys(said)) == SAID[name]  # on a slow machine, the broker may ask twice
 
 
+@pytest.mark.slow
 @pytest.mark.waits("starts a Python twice")
 @pytest.mark.parametrize(("name", "topic"), [("transactions", "Sales"), ("batches", "Cakes")])
 def test_a_server_without_a_topic_is_taken(name: str, topic: str) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rocketpy.sync import Message, PushConsumer
 from rocketpy_broker_sim import BlockingLocalCluster
 
@@ -21,6 +23,7 @@ def run(cluster: BlockingLocalCluster, *options: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_the_lag_of_a_group_and_of_all() -> None:
     with BlockingLocalCluster() as cluster:
         cluster.create_topic("Payments", queues=1)

@@ -130,6 +130,7 @@ def attacked(*, beyond: bool) -> frozenset[str]:
     return frozenset(one.bound for one in made if one.is_beyond is beyond and one.answer is not None)
 
 
+@pytest.mark.slow
 def test_every_bound_is_tried_at_it_and_one_beyond() -> None:
     tried = (attacked(beyond=False) & attacked(beyond=True)) | set(TRIED)
     assert declared() - tried - set(ELSEWHERE) == set()

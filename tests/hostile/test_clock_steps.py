@@ -82,6 +82,7 @@ async def noting_arrivals(topic: str) -> AsyncIterator[tuple[Broker, Client, lis
 # --- delays and retries ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "seconds"), [(1, 1), (3, 10), (5, 60), (18, 7200)])
 async def test_a_delay_lasts_as_long_as_ever(
     autojump_clock: MockClock, clock: SteppedClock, step: int, level: int, seconds: float

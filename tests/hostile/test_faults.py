@@ -189,6 +189,7 @@ async def work_for(work: Work, seconds: float) -> None:
         await trio.sleep(0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("call", "code", "seconds", "mode"), list(cells()))
 async def test_a_fault_of_the_disk(
     tmp_path: Path,
@@ -316,6 +317,7 @@ STARTS += [(call, code) for call, codes in AT_START.items() for code in codes]
 STARTS += [("open", errno.EIO), ("pread", errno.EINTR), ("close", errno.EINTR)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
 @pytest.mark.parametrize(("call", "code"), STARTS, ids=[f"{call}-{errno.errorcode[code]}" for call, code in STARTS])
 async def test_a_start_that_a_fault_stops_is_told_and_loses_nothing(

@@ -101,6 +101,7 @@ async def opened(address: str) -> AsyncIterator[tuple[Broker, Client]]:
             yield broker, client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0, 10], ids=["once", "ten seconds"])
 @pytest.mark.parametrize(("call", "code"), CONNECTING)
 async def test_registration_goes_on_after_what_connecting_failed_with(

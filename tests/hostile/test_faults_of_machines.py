@@ -21,6 +21,7 @@ def program(name: str, folder: Path, mode: str) -> str:
     return f"from tests.hostile.machine import {name}; {name}({str(folder)!r}, {mode!r})"
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.parametrize("name", ["descriptors", "file_size"])
 def test_a_broker_outlives_a_limit_that_is_met_for_some_seconds(tmp_path: Path, name: str, mode: str) -> None:
@@ -32,6 +33,7 @@ def test_a_broker_outlives_a_limit_that_is_met_for_some_seconds(tmp_path: Path, 
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @MODES
 @pytest.mark.small_disk
 def test_a_broker_outlives_a_disk_that_is_full_for_some_seconds(tmp_path: Path, mode: str) -> None:

@@ -46,6 +46,7 @@ def test_a_new_call_is_found(text: str) -> None:
     assert set(called(text)) == {"link"}
 
 
+@pytest.mark.slow
 def test_nothing_above_the_seam_reaches_the_disk_by_itself() -> None:
     """Beside folders of the commands, which are no part of the store."""
     for file in [*FOLDER.parent.rglob("*.py"), *(FOLDER.parent.parent / "broker").rglob("*.py")]:

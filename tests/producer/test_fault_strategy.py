@@ -96,6 +96,7 @@ async def share_of_healthy_rate(three, slow, **settings):
         return share, [broker.came_since(switched + 5) for broker in brokers], faults(producer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("slow", "timeout"), [(1, 10.0), (2, 3.0)], ids=["one, answers", "two, no answer in time"])
 @pytest.mark.parametrize("table", ["4.x", "5.x"])
 async def test_S13_sixty_four_senders_keep_their_rate_when_brokers_are_slow(
@@ -112,12 +113,14 @@ async def test_S13_sixty_four_senders_keep_their_rate_when_brokers_are_slow(
         assert fault.reachable
 
 
+@pytest.mark.slow
 async def test_S13_without_the_strategy_they_fall_to_the_pace_of_the_slow(autojump_clock, three):
     share, _, seen = await share_of_healthy_rate(three, 1, send_timeout=10.0)
     assert share < 0.6
     assert (seen.enabled, seen.brokers, seen.isolations) == (False, {}, 0)
 
 
+@pytest.mark.slow
 async def test_S13_a_broker_that_recovers_gets_a_single_probe_and_then_its_share(autojump_clock, three):
     async with three(send_latency_enable=True, latency_table="5.x", send_timeout=10.0) as (producer, brokers):
         brokers[0].latency = SLOW

@@ -303,6 +303,7 @@ async def test_a_halved_frame_with_sharding_keys_keeps_its_order(autojump_clock,
     assert arrived == [b"%d" % number for number in range(40) if number != 13]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 async def test_whatever_brokers_do_every_message_is_acknowledged_or_told_of_once(autojump_clock, opened, seed):
     random = Random(seed)

@@ -123,6 +123,7 @@ def test_threat_L1_a_server_without_descriptors_serves_on_and_takes_connections_
         assert len(complaints) == 1
 
 
+@pytest.mark.slow
 def test_threat_L1_a_storm_of_connects_and_closes_leaves_nothing_behind() -> None:
     with flooded_server(512) as (port, _):
         old = Caller(port)
@@ -137,6 +138,7 @@ def test_threat_L1_a_storm_of_connects_and_closes_leaves_nothing_behind() -> Non
         old.close()
 
 
+@pytest.mark.slow
 def test_threat_L1_two_thousand_peers_are_served_side_by_side() -> None:
     with descriptors_for(CROWD + 200), flooded_server(CROWD + 200) as (port, _):
         old = Caller(port)

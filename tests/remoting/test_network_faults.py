@@ -102,6 +102,7 @@ async def ask(stream: trio.abc.Stream) -> int:
     return (await read_command(stream)).code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [FOR_ONCE, TEN_SECONDS], ids=["once", "ten seconds"])
 @pytest.mark.parametrize(("code", "remedy"), AT_ACCEPT.items())
 async def test_a_listener_outlives_what_accepting_fails_with(

@@ -90,6 +90,7 @@ async def send_to(stream: trio.abc.Stream, data: bytes) -> None:
     await stream.send_all(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["decoding", "handling"])
 async def test_a_round_holds_no_more_than_its_share_however_many_send_much(
     memory: MemoryNetwork, clock: MockClock, where: str, monkeypatch: pytest.MonkeyPatch
@@ -115,6 +116,7 @@ async def test_a_round_holds_no_more_than_its_share_however_many_send_much(
     assert len([spent for spent in rounds.each if spent]) <= 2 * CROWD * each * cost / ROUND_SECONDS
 
 
+@pytest.mark.slow
 async def test_one_that_asks_for_little_is_served_in_the_round_in_which_it_comes(
     memory: MemoryNetwork, clock: MockClock
 ) -> None:
@@ -135,6 +137,7 @@ async def test_one_that_asks_for_little_is_served_in_the_round_in_which_it_comes
     assert max(waits) <= 5  # to be woken, read, be written, and be read here
 
 
+@pytest.mark.slow
 async def test_small_requests_that_come_at_once_are_carried_out_one_in_each_round_while_time_is_short(
     memory: MemoryNetwork, clock: MockClock
 ) -> None:
@@ -310,6 +313,7 @@ async def test_a_share_that_is_used_up_is_renewed_in_the_next_round(clock: MockC
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_what_is_read_little_by_little_is_served_beside_a_crowd(memory: MemoryNetwork, clock: MockClock) -> None:
     """A connection that trickles is not starved, and what waits in the line keeps its order."""
     came: list[int] = []

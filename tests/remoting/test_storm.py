@@ -55,6 +55,7 @@ def most_within_a_second(times: list[float]) -> int:
     return most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [120, pytest.param(1000, marks=pytest.mark.matrix)])
 async def test_threat_L4_a_server_that_restarts_is_not_stormed(clock: MockClock, clients: int) -> None:
     set_random_seed(4)
@@ -82,6 +83,7 @@ async def test_threat_L4_a_server_that_restarts_is_not_stormed(clock: MockClock,
     assert sum(time >= BACK_AT for time in dials) == clients
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [12, pytest.param(60, marks=pytest.mark.matrix)])
 async def test_threat_L4_a_server_that_drops_whoever_it_served_is_not_stormed_either(
     clock: MockClock, seconds: int

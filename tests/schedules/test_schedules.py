@@ -1,4 +1,4 @@
-"""Seeded schedules break no promise: thirteen of them in every run, two hundred in `./dev test --all`."""
+"""Seeded schedules break no promise: three of them in `./dev test`, a hundred in `./dev test --all`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,15 @@ from tests.schedules.run import run
 from tests.schedules.world import KeptFile
 
 ROOT = Path(__file__).parents[2]
-ALL = 200
+ALL = 100
+SEEDS = sorted({*range(1, ALL + 1), *QUICK})
+FEW = QUICK[:3]
+"""Those of `./dev test`."""
+
+
+def marks(seed: int) -> tuple[pytest.MarkDecorator, ...]:
+    """In which runs a schedule is."""
+    return () if seed in FEW else (pytest.mark.slow,) if seed in QUICK else (pytest.mark.matrix,)
 
 
 @cache
@@ -41,9 +49,7 @@ def outcome(seed: int) -> tuple[list[str], Counter[str]]:
     return [str(violation) for violation in judge(history)], had(history)
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=() if seed in QUICK else pytest.mark.matrix) for seed in range(1, ALL + 1)]
-)
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=marks(seed)) for seed in SEEDS])
 def test_a_schedule_breaks_no_promise(seed: int) -> None:
     violations, _ = outcome(seed)
     assert violations == [], f"python -m tests.schedules --count 1 --seed {seed}"
@@ -55,6 +61,7 @@ def rare(seeds: Iterable[int], least: dict[str, int]) -> dict[str, int]:
     return {name: found[name] for name, wanted in least.items() if found[name] < wanted}
 
 
+@pytest.mark.slow
 def test_the_quick_schedules_have_everything() -> None:
     assert rare(QUICK, dict.fromkeys(LEAST, 1)) == {}, "choose others: python -m tests.schedules --cover 13"
 
@@ -114,6 +121,7 @@ RESTARTS = Event(30.0, "restart", "g", lasts=15.0)
 BACK = Event(30.0, "back", "g", lasts=15.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("home", "method", "bug", "schedule", "invariant"),
     [
@@ -182,6 +190,7 @@ def test_what_is_forged_in_the_history_of_a_schedule_is_found() -> None:
         assert invariant in {violation.invariant for violation in judge(forged)}, invariant
 
 
+@pytest.mark.slow
 def test_consumers_that_seldom_commit_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a minute between two commits, and pulls that commit nothing on the way."""
     seldom = {"persist_consumer_offset_interval": 60.0}
@@ -197,6 +206,7 @@ def test_consumers_that_seldom_commit_are_found(monkeypatch: pytest.MonkeyPatch)
         )
 
 
+@pytest.mark.slow
 def test_a_schedule_takes_the_same_course_each_time() -> None:
     """In processes of their own: clients in other loops of this one share its source of randomness."""
     assert course() == course()

@@ -35,6 +35,7 @@ def of_this_tree(code: str) -> str:
     return python("-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{code}")
 
 
+@pytest.mark.slow
 def test_all_of_rocketpy_works_from_the_archive_alone(made: Path) -> None:
     with BlockingLocalCluster() as cluster:
         script = Path(__file__).with_name("from_archive.py")
@@ -45,6 +46,7 @@ def test_all_of_rocketpy_works_from_the_archive_alone(made: Path) -> None:
     assert f"modules from {made}" in said
 
 
+@pytest.mark.slow
 def test_it_holds_modules_that_are_compiled_and_licences(made: Path) -> None:
     names = set(zipfile.ZipFile(made).namelist())
     for package in PACKAGES:
@@ -57,6 +59,7 @@ def test_it_holds_modules_that_are_compiled_and_licences(made: Path) -> None:
     assert not [name for name in names if name.startswith("rocketpy_broker_sim") or name.endswith((".so", ".py"))]
 
 
+@pytest.mark.slow
 def test_an_older_archive_is_replaced_and_nothing_is_left_beside(made: Path, tmp_path: Path) -> None:
     (tmp_path / "rocketpy.ZIP").write_bytes(b"old")
     rocketpy.spark.archive(tmp_path / "rocketpy.ZIP")
@@ -71,6 +74,7 @@ def test_names_that_spark_would_ignore(name: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_without_a_path_it_lives_as_long_as_the_process() -> None:
     made = of_this_tree(
         "import os, rocketpy.spark\n"
@@ -88,6 +92,7 @@ def test_without_a_path_it_lives_as_long_as_the_process() -> None:
     assert not Path(made).parent.exists()
 
 
+@pytest.mark.slow
 def test_a_package_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "tenacity" else find(name))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 TRIAL = """
 import gc, sys
 from rocketpy.spark.collector import spare_collector
@@ -33,13 +35,16 @@ def tried(before: str = "", enabled: bool = True) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.slow
 def test_what_is_alive_is_left_alone_garbage_is_not_and_what_comes_later_is_collected():
     assert tried() == "True 1 True"
 
 
+@pytest.mark.slow
 def test_a_process_that_does_without_a_collector_is_left_as_it_is():
     assert tried("gc.disable()", enabled=False).startswith("False")
 
 
+@pytest.mark.slow
 def test_a_process_that_has_frozen_its_objects_itself_is_left_as_it_is():
     assert tried("marks = [[] for _ in range(10)]; gc.freeze(); own = gc.get_freeze_count()") == "True 2 True"

@@ -243,6 +243,7 @@ ANYTHING = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(
     st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, ANYTHING)),
     st.sampled_from(["binary", "string", "json", "msgpack"]),

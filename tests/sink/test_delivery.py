@@ -77,6 +77,7 @@ def test_a_task_that_dies_half_way_and_is_run_again(spark, to, times, delivery):
     assert (times() == ALL) == (delivery == "effectively-once")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", ["at-least-once", "commit-marker", "effectively-once"])
 @pytest.mark.parametrize("dies", [(0, 30), (1, 50), (1, ROWS)])
 def test_a_driver_that_dies_before_the_marker(spark, to, times, delivery, dies):
@@ -139,6 +140,7 @@ def test_a_lost_answer_of_a_frame_when_the_task_sends_nothing_twice(spark, to, t
     assert times() == ALL
 
 
+@pytest.mark.slow
 def test_a_micro_batch_dies_several_times(spark, to, times):
     for number, dies in enumerate([(0, 20), (0, 45), (1, 15), (1, 55), None]):
         spark.restart()
@@ -149,6 +151,7 @@ def test_a_micro_batch_dies_several_times(spark, to, times):
     assert times() == ALL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_back", [True, False])
 def test_a_broker_that_is_away_when_a_task_is_run_again(monkeypatch, spark, is_back):
     """Its messages cannot be found, and it brings them back."""

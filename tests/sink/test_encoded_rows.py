@@ -129,6 +129,7 @@ def test_a_row_is_encoded_as_its_message_would_be_or_fails_as_it_would(row: tupl
     assert outcome(mapping.to_encoded(), row) == outcome(mapping.to_message(), row)
 
 
+@pytest.mark.slow
 @given(st.lists(ROWS, max_size=7), st.booleans())
 def test_frames_are_the_same_whether_rows_become_columns_or_messages(given_rows: list[Any], marked: bool) -> None:
     settings: dict[str, Any] = {"bad_rows": "skip", "provenance": marked, "batch_size": 5}

@@ -90,6 +90,7 @@ def config(group="one"):
     return ProducerConfig(group=group, namesrv="127.0.0.1:9876")
 
 
+@pytest.mark.slow
 def test_one_producer_serves_all_partitions_of_a_configuration(kept, log):
     for _ in range(10_000):
         with kept.use(config()) as producer:
@@ -207,6 +208,7 @@ def _write_in_child(settings: ProducerConfig, parent: Producer, topic: str) -> N
         os._exit(code)
 
 
+@pytest.mark.slow
 def test_they_are_closed_when_the_process_ends(namesrv, topic, cluster):
     program = f"""
         import atexit

@@ -40,6 +40,7 @@ def frames(rows: list[Any], *, together: bool, columns: list[str] | None = None,
     return [tuple(map(list, (bodies, texts, ids or ()))) for bodies, texts, ids in parts], counts.skipped
 
 
+@pytest.mark.slow
 @given(MIXED, st.lists(st.tuples(st.integers(0, 39), ROWS), max_size=2), st.booleans(), st.sampled_from([20, 33, 1024]))
 def test_frames_are_the_same_together_and_one_by_one(
     plain: list[Any], odd: list[tuple[int, Any]], skip: bool, batch_size: int
@@ -52,6 +53,7 @@ def test_frames_are_the_same_together_and_one_by_one(
     assert frames(rows, together=True, **settings) == frames(rows, together=False, **settings)
 
 
+@pytest.mark.slow
 @given(MIXED, st.sampled_from([20, 1024]), st.booleans())
 def test_plain_tuples_with_given_columns_are_the_same(plain: list[Any], batch_size: int, large: bool) -> None:
     columns = ["keys", "tags", "value"]

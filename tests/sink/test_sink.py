@@ -164,6 +164,7 @@ def test_messages_say_which_row_of_which_task_they_are(monkeypatch, namesrv, top
     assert origins() == [("local-17", 7, 2, 1), ("local-17", 7, 2, 3)]
 
 
+@pytest.mark.slow
 def test_a_task_may_write_its_partition_part_by_part(monkeypatch, cluster, namesrv, topic, origins):
     monkeypatch.setattr(sinks, "application_id", lambda: "local-17")
     to = sink(topic, namesrv=namesrv, columns={"value": 0}, provenance=True, bad_rows="skip")

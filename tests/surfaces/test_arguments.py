@@ -19,6 +19,7 @@ def test_what_is_no_client_cannot_be_shared(name: str, role: str) -> None:
         getattr(module, role)("group", namesrv="127.0.0.1:9876", client="mine")
 
 
+@pytest.mark.slow
 @pytest.mark.waits("for brokers")
 @pytest.mark.parametrize("timeout", [float("inf"), 1e300, 10**30])
 def test_a_timeout_may_be_as_long_as_one_likes(surface, namesrv, topic, timeout):

@@ -115,6 +115,7 @@ def test_run_forever_ends_well_when_a_listener_closes(surface, namesrv, topic, c
     cluster.wait_consumed(group, topic)  # the message counts by what came of its listener
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "async"])
 def test_what_is_behind_a_message_whose_listener_closes_is_for_the_next_member(surface, namesrv, topic, cluster, kind):
     """It gets the lock at once, and the rest in order."""

@@ -42,6 +42,7 @@ async def test_closing_an_asyncio_producer_in_order_waits_for_the_sends_of_other
     assert all(send.result().queue_offset >= 0 for send in sends)
 
 
+@pytest.mark.slow
 @pytest.mark.waits("done-callbacks take their time while a program ends")
 def test_the_end_of_the_interpreter_waits_for_done_callbacks(namesrv):
     program = textwrap.dedent(
@@ -64,6 +65,7 @@ def test_the_end_of_the_interpreter_waits_for_done_callbacks(namesrv):
     assert ended.stdout.split() == ["called"] * 8
 
 
+@pytest.mark.slow
 @pytest.mark.waits("a program ends with a request that nobody replies to")
 def test_the_end_of_the_interpreter_waits_for_requests_and_says_how_many_had_no_reply(namesrv):
     program = textwrap.dedent(

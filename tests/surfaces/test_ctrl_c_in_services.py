@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
+import pytest
 import trio
 
 from rocketpy import (
@@ -73,6 +74,7 @@ def watching() -> Iterator[Watch]:
         sys.setprofile(None)
 
 
+@pytest.mark.slow
 async def test_no_background_task_is_struck_but_listeners_and_checkers_are() -> None:
     protected: dict[str, bool] = {}
     received = trio.Event()

@@ -22,6 +22,7 @@ def first_step(awaitable):
     return "went on"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["send", "send_oneway", "send_batch", "send_many", "queues"])
 def test_threat_L12_a_producer_used_in_a_child_says_what_to_do(surface, namesrv, topic, method):
     async def main():

@@ -158,6 +158,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_threat_L12_a_pool_of_forked_workers_sends_while_the_parent_waits():
     assert run(A_POOL) == ["340", "342", "12"]
 
@@ -211,6 +212,7 @@ with BlockingLocalCluster() as cluster:
 """
 
 
+@pytest.mark.slow
 def test_threat_L12_children_start_clients_whatever_the_parent_was_doing():
     assert run(IN_THE_MIDDLE) == ["0"] * 10
 
@@ -244,6 +246,7 @@ cluster.close()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("forget",)])
 def test_threat_L12_a_child_ends_in_order_without_a_word(arguments):
     assert run(AN_ORDERLY_END, *arguments) == ["0", "SEND_OK"]

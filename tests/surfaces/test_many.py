@@ -222,6 +222,7 @@ def test_ctrl_c_gives_up_what_is_in_flight(faulty):
         assert producer.send(Message("Orders", b"x")).status is SendStatus.SEND_OK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SURFACES)
 def test_ctrl_c_ends_a_program_that_waits_for_room(name):
     """A broker that never answers stands for one that hangs; Ctrl-C must not."""

@@ -158,6 +158,7 @@ def test_asyncio_code_may_look_from_anywhere_and_subscribes_in_its_loop(namesrv,
     SURFACES["asyncio"].run(main)
 
 
+@pytest.mark.slow
 @PORTALS
 def test_it_may_be_looked_at_all_the_while(surface, namesrv, topic):
     """Torn states would show as errors of the dicts that are read while they change."""

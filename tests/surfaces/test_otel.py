@@ -297,6 +297,7 @@ def test_what_cannot_be_instrumented_is_refused(surface, seen):
         seen.telemetry.instrument(surface.module.MQClientInstance(namesrv="n:1"))
 
 
+@pytest.mark.slow
 def test_nothing_else_imports_opentelemetry_and_without_it_the_error_says_what_to_install():
     code = (
         "import sys, rocketpy, rocketpy.sync, rocketpy.aio\n"

@@ -166,6 +166,7 @@ def test_threat_A5_labels_are_escaped_and_cut():
     assert sorted(dict(labels)["topic"] for labels in found) == ["\\x1b[2J", 'a"} 1\\nforged 2', "y" * 256]
 
 
+@pytest.mark.slow
 def test_nothing_else_imports_prometheus_client_and_without_it_the_error_says_what_to_install():
     code = (
         "import sys, rocketpy, rocketpy.sync, rocketpy.aio, rocketpy_broker_sim\n"

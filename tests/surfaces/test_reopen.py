@@ -243,6 +243,7 @@ def test_complaint_12_reopen_is_for_children(surface, namesrv):
 # --- forks inside of a listener -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "async"])
 @pytest.mark.parametrize(("ends", "status"), [(lambda: None, 0), (lambda: sys.exit(7), 7), (lambda: 1 // 0, 1)])
 def test_complaint_12_a_child_of_a_listener_ends_where_the_listener_does(

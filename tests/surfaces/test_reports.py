@@ -61,6 +61,7 @@ def made(surface, kind, namesrv, topic, **settings):
     return role
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["plain", "async"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_statistics_are_told_at_an_interval_and_errors_change_nothing(surface, namesrv, topic, kind, way, caplog):

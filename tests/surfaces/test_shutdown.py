@@ -305,6 +305,7 @@ QUICK = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "program"),
     [
@@ -329,6 +330,7 @@ def test_a_process_ends_with_code_0_and_without_a_traceback(name, program, names
     assert said in ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["rocketpy", "rocketpy.aio", "rocketpy.sync"])
 def test_a_surface_loads_its_parts_on_first_use(name):
     """Importing it loads nothing that costs time; a producer does not load what consumers need."""

@@ -37,6 +37,7 @@ def test_every_send_of_a_producer_is_counted_once(surface, namesrv, topic):
     surface.run(main)
 
 
+@pytest.mark.slow
 def test_what_a_shared_client_has_open(surface, namesrv, topic):
     async def main():
         async with entered(surface.module.MQClientInstance(namesrv=namesrv)) as client:

@@ -203,6 +203,7 @@ def test_a_consumer_that_was_closed_by_another_thread_ends_run_forever(namesrv, 
     assert not thread.is_alive()
 
 
+@pytest.mark.slow
 @SIGNALS
 def test_a_signal_ends_run_forever_with_offsets_committed(namesrv, topic, producer, number, surface):
     program = textwrap.dedent(
@@ -338,6 +339,7 @@ def test_a_signal_may_strike_while_handlers_are_put_back():
     assert {number: signal.getsignal(number) for number in before} == before
 
 
+@pytest.mark.slow
 @SIGNALS
 def test_a_signal_that_comes_while_it_starts_ends_run_forever_in_order(namesrv, number, surface):
     program = textwrap.dedent(

@@ -27,6 +27,7 @@ def ended(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", text, *arguments], capture_output=True, text=True, timeout=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surface", ["blocking", "trio", "asyncio"])
 def test_it_ends_run_forever(namesrv: str, surface: str) -> None:
     process = ended(
@@ -67,6 +68,7 @@ def test_it_interrupts_a_call_that_waits_in_the_portal() -> None:
     assert (process.stdout, process.stderr, process.returncode) == ("interrupted\n", "", 0)
 
 
+@pytest.mark.slow
 def test_it_interrupts_a_send_that_waits_for_its_turn_or_its_answer(namesrv: str) -> None:
     process = ended(
         """

@@ -153,6 +153,7 @@ async def test_what_a_hook_raises_counts_as_the_listener_s(autojump_clock: MockC
             assert len(got.messages) == (1 if hook == "before_consume" else 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [False, True], ids=["the hook works", "the hook fails too"])
 @pytest.mark.parametrize("error", [KeyError("no such customer"), SystemExit(3)], ids=["exception", "exit"])
 @pytest.mark.parametrize("kind", ["plain", "async", "plain hooks, async listener"])

@@ -72,6 +72,7 @@ async def test_a_broker_that_is_away_costs_the_others_no_heartbeats(
         assert 3 <= asked.count(down) <= 8
 
 
+@pytest.mark.slow
 async def test_all_members_of_a_group_ask_the_same_broker_for_the_others(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

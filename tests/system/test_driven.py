@@ -362,6 +362,7 @@ async def test_threat_M16_other_groups_are_told_nothing(autojump_clock: MockCloc
 # --- one message directly --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("outcome", "result", "remark"),
     [
@@ -470,6 +471,7 @@ async def test_threat_M16_a_message_of_a_topic_that_is_not_subscribed_is_not_con
 # --- rates -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_PC7_statistics_tell_what_there_was_of_each_topic_lately(autojump_clock: MockClock) -> None:
     async def listener(message: MessageExt) -> ConsumeResult:
         await trio.sleep(0.25)

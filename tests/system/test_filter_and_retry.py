@@ -167,6 +167,7 @@ async def test_PL11_a_group_that_is_new_on_a_queue_that_begins_at_0_gets_everyth
 # --- coming again ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["raise", "RETRY", "junk", "timeout"])
 async def test_RT1_what_failed_comes_again_later_and_later(autojump_clock: MockClock, how: str) -> None:
     async with world(queues=1) as w:

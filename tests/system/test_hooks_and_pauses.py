@@ -227,6 +227,7 @@ def orders(consumer: PushConsumer) -> list[Any]:
     return [each for queue, each in consumer.status().queues.items() if queue.topic == "Orders"]
 
 
+@pytest.mark.slow
 async def test_more_and_fewer_listeners_while_it_runs(autojump_clock: MockClock) -> None:
     running = most = 0
 

@@ -185,6 +185,7 @@ async def test_OF4_an_end_that_nobody_tells_leaves_everything_as_it_is(
         assert len(s.bodies) == SENT + 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ONE_QUICKLY)
 async def test_OF4_of_a_flood_of_resets_the_last_one_counts_and_soon(
     autojump_clock: MockClock, kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -203,6 +204,7 @@ async def test_OF4_of_a_flood_of_resets_the_last_one_counts_and_soon(
         await s.gets_all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ONE_QUICKLY)
 async def test_OF4_resets_while_a_consumer_starts_or_closes_lose_nothing(
     autojump_clock: MockClock, kind: str, tmp_path: Path
@@ -235,6 +237,7 @@ async def test_OF4_resets_while_a_consumer_starts_or_closes_lose_nothing(
 # --- notices ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_threat_M16_notices_without_an_end_do_not_keep_brokers_busy(
     autojump_clock: MockClock, tmp_path: Path
 ) -> None:

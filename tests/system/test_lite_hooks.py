@@ -64,6 +64,7 @@ async def test_a_hook_may_seek_before_anything_is_pulled_also_at_the_start(autoj
             assert await consumer.poll(timeout=1) == []
 
 
+@pytest.mark.slow
 async def test_complaint_15_on_revoked_commits_all_that_was_handed_out_before_the_queue_goes(
     autojump_clock: MockClock,
 ) -> None:

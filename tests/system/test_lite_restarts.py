@@ -93,6 +93,7 @@ class Life:
         self.undone.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["auto", "commit", "ack"])
 @pytest.mark.parametrize("seed", range(8))
 async def test_complaint_10_a_restart_at_any_point_loses_nothing_and_repeats_what_was_not_committed(

@@ -17,6 +17,7 @@ LIMIT = 20
 BATCH = 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acknowledges", [False, True])
 async def test_who_polls_slowly_for_minutes_loses_nothing(autojump_clock: MockClock, acknowledges: bool) -> None:
     async with world() as w:
@@ -42,6 +43,7 @@ async def test_who_polls_slowly_for_minutes_loses_nothing(autojump_clock: MockCl
             await wait_until(lambda: {each.commit_offset for each in consumer.status().queues.values()} == {150})
 
 
+@pytest.mark.slow
 async def test_who_does_not_poll_at_all_has_no_more_held_than_the_limits_of_queues_and_of_all(
     autojump_clock: MockClock,
 ) -> None:

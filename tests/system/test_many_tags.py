@@ -66,6 +66,7 @@ async def test_more_tags_than_a_broker_accepts_are_told_at_the_start(autojump_cl
             assert await consumer.wait_assigned(5)
 
 
+@pytest.mark.slow
 @KINDS
 async def test_more_tags_than_a_broker_accepts_stand_in_the_status(autojump_clock: MockClock, kind: str) -> None:
     async with world() as w:
@@ -84,6 +85,7 @@ async def test_more_tags_than_a_broker_accepts_stand_in_the_status(autojump_cloc
             await wait_until(lambda: consumer.status().errors == {}, within=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [tags(2049), TOO_LONG], ids=["tags", "sql"])
 async def test_one_groups_subscription_costs_a_shared_client_no_other_group(
     autojump_clock: MockClock, wrong: dict[str, str], caplog: pytest.LogCaptureFixture

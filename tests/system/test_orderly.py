@@ -265,6 +265,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 # --- members come and go -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_OR2_order_is_kept_while_members_come_and_go(autojump_clock: MockClock) -> None:
     async def member(begin: float, end: float) -> None:
         await trio.sleep(begin)

@@ -133,6 +133,7 @@ async def trouble(group: Group, nursery: trio.Nursery) -> None:
         member[1].mend(lose=pause > 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_OR2_order_is_kept_whatever_happens_to_members_and_brokers(autojump_clock: MockClock, seed: int) -> None:
     rng = random.Random(seed)

@@ -45,6 +45,7 @@ def orderly(w: World, listener: Any, **settings: Any) -> Any:
     return consumer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), BUGS, ids=lambda each: getattr(each, "__name__", each))
 async def test_everybody_who_waits_hears_of_a_crash_and_the_next_member_has_the_queues(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, kind: type, name: str

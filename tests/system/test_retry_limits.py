@@ -49,6 +49,7 @@ async def test_RT2_sixteen_times_unless_told_otherwise(autojump_clock: MockClock
         assert len(w.cluster.dead_letters("billing")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("acknowledged", "again"),
     [

@@ -36,6 +36,7 @@ def is_partition(consumers: list[PushConsumer], count: int) -> bool:
     return len(owned) == len(set(owned)) == count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["averagely", "by_circle"])
 @pytest.mark.parametrize("members", [2, 4])
 async def test_RB2_consumers_share_evenly(autojump_clock: MockClock, members: int, strategy: str) -> None:
@@ -149,6 +150,7 @@ async def test_RB3_a_member_that_crashes_is_missed(autojump_clock: MockClock, ho
         await wait_until(lambda: set(got.bodies) == set(sent))
 
 
+@pytest.mark.slow
 async def test_RB3_members_join_and_leave_all_the_time(autojump_clock: MockClock) -> None:
     async with world(brokers=2, queues=4) as w:
         got = Recorder()
@@ -181,6 +183,7 @@ async def test_RB5_brokers_hear_of_members_and_tell_the_others(autojump_clock: M
         await wait_until(lambda: len(first.assignment) == 4, within=2)
 
 
+@pytest.mark.slow
 async def test_RB5_members_stay_known_by_their_heartbeats(autojump_clock: MockClock) -> None:
     async with world() as w:
         async with member(w, Recorder()) as consumer:

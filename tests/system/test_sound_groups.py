@@ -34,6 +34,7 @@ async def _be_there(member: Any, seconds: float) -> None:
         await trio.sleep(seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wish", ALIKE)
 @pytest.mark.parametrize("kind", ["consumer", "lite"])
 async def test_members_of_one_kind_that_subscribe_alike_are_not_warned(
@@ -113,6 +114,7 @@ async def _fail_some(w: World, tried: Recorder) -> None:
     assert 0 < len(tried.messages) < 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("one", "other"), APART)
 @pytest.mark.parametrize("with_push", [False, True])
 async def test_members_that_are_polled_are_told_that_another_subscribes_differently(

@@ -64,6 +64,7 @@ async def burst(producer: Producer, tolerated: list[Exception]) -> None:
             nursery.start_soon(ask, number)
 
 
+@pytest.mark.slow
 async def test_threat_L8_every_table_of_a_client_is_empty_or_at_its_cap_at_rest_after_a_burst(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

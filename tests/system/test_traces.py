@@ -149,6 +149,7 @@ async def test_records_go_after_five_seconds_or_when_they_fill_a_message(autojum
 # --- what must not get in the way ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_topic_that_is_not_there_costs_no_send(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

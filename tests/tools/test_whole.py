@@ -16,6 +16,7 @@ from tools.whole import BROKEN_OFF, PLUGIN, VARIABLE, whole
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("test", "status"), [("pass", 0), ("assert False", 1), ("os._exit(0)", BROKEN_OFF)])
 def test_it_is_green_only_when_pytest_came_to_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], test: str, status: int

@@ -45,6 +45,7 @@ def test_sends_hear_of_a_service_that_crashes(case, surface, service, always):
         assert ended.said["stored"] == COUNT, str(ended)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("surface", "service", "always"), list(cells(OF_CONSUMERS, "offsets")))
 def test_run_forever_hears_of_a_service_that_crashes(case, surface, service, always):
     """Either messages go on to come, or it raises what has happened."""

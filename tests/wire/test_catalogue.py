@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import rocketpy
 import rocketpy_broker_sim
 from rocketpy.wire.catalogue import UNUSED
@@ -59,10 +61,12 @@ def is_list_of_exports(node: ast.stmt) -> bool:
     return isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
 
 
+@pytest.mark.slow
 def test_what_is_declared_and_not_used_is_listed() -> None:
     assert unused_declarations() == UNUSED, "see rocketpy/wire/catalogue/__init__.py: take out what is used now"
 
 
+@pytest.mark.slow
 def test_no_code_uses_the_catalogue() -> None:
     """What is used stands among the others. `wire.catalogue` itself is for tools, tests and the documentation."""
     users = [

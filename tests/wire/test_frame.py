@@ -209,6 +209,7 @@ def bytewise(size: int) -> float:
     return time.process_time() - start
 
 
+@pytest.mark.slow
 def test_threat_F20_single_bytes_take_linear_time() -> None:
     small = min(bytewise(20_000) for _ in range(3))
     large = min(bytewise(160_000) for _ in range(3))

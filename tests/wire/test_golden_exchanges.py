@@ -15,6 +15,7 @@ from collections import Counter
 from typing import Any
 
 import attrs
+import pytest
 
 from rocketpy.wire.bodies.registration import RegisterBrokerBody
 from rocketpy.wire.catalogue.exchanges import body_codec, body_name, header_class
@@ -187,6 +188,7 @@ def timeless(value: Any) -> Any:
 # --- the whole frame -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_P8_every_frame_into_its_declarations_and_back() -> None:
     with Table() as table:
         for file in FILES:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+import pytest
+
 from rocketpy.wire.codes import LanguageCode, SerializeType
 from rocketpy.wire.frame import FrameDecoder
 from rocketpy.wire.lenient_json import parse_json
@@ -91,6 +93,7 @@ def test_every_frame_says_what_the_capture_noted() -> None:
                     assert command.ext_fields == noted, golden
 
 
+@pytest.mark.slow
 def test_all_captures_in_one_stream_whatever_the_cuts() -> None:
     """The frames of a whole file run together, cut into pieces of one, seven and 4,096 bytes."""
     for file in FILES[::9]:

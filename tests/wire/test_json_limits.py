@@ -139,6 +139,7 @@ def test_a_small_body_is_read_at_once(attack: str) -> None:
     assert any(sum(steps_of(data, SMALL_REQUEST_LIMITS)) < AT_ONCE for _ in range(TRIES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_memory_stays_within_four_times_the_request(attack: str) -> None:
     """Three times, as the request itself is there already. Watching memory is slow, so a quarter of all limits."""
@@ -150,6 +151,7 @@ def test_memory_stays_within_four_times_the_request(attack: str) -> None:
     check_memory(attack, quarter, BEYOND_THE_REQUEST // 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ["subscriptions", "text that one character widens", "wide text"])
 def test_memory_stays_within_four_times_the_largest_request(attack: str) -> None:
     """Those that come closest, at the limits themselves."""

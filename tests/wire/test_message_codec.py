@@ -55,6 +55,7 @@ def test_P13_a_record_survives_the_way_there_and_back(arguments: dict[str, Any])
     assert message.store_size == len(encoded)
 
 
+@pytest.mark.slow
 @given(st.lists(record_arguments(), max_size=5))
 def test_P13_a_row_of_records_is_decoded_in_order(rows: list[dict[str, Any]]) -> None:
     found = decode_messages(b"".join(encode_record(**row) for row in rows), broker_name="broker-a")
@@ -273,6 +274,7 @@ def test_any_bytes_are_messages_or_a_decode_error(data: bytes) -> None:
         decode_messages(data)
 
 
+@pytest.mark.slow
 @given(st.lists(record_arguments(), min_size=1, max_size=3), st.data())
 @example([PLAIN], None)
 def test_flipped_and_cut_records_are_messages_or_a_decode_error(
@@ -312,6 +314,7 @@ def touch(message: MessageExt) -> None:
     assert isinstance(message.wait_store_ok, bool)
 
 
+@pytest.mark.slow
 def test_hostile_answers_of_16_mib_take_bounded_time() -> None:
     """Every byte is looked at a bounded number of times, whatever the lengths say."""
     smallest = record(topic=b"", body=b"", properties=b"")

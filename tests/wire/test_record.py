@@ -86,6 +86,7 @@ def test_body_crc_has_31_bits(text: str, crc: int) -> None:
     assert layout.body_crc(text.encode()) == crc
 
 
+@pytest.mark.slow
 @given(record_arguments())
 def test_P13_the_head_is_where_it_belongs(arguments: dict[str, Any]) -> None:
     record = encode_record(**arguments)

@@ -29,6 +29,7 @@ def columns_of(data: bytes, first: int = EVERYTHING[0], until: int = EVERYTHING[
     return columns
 
 
+@pytest.mark.slow
 @given(st.lists(record_arguments(), max_size=5))
 def test_columns_are_what_messages_are(rows: list[dict[str, Any]]) -> None:
     rows = [row for row in rows if row["queue_offset"] < EVERYTHING[1]]

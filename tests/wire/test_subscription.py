@@ -47,6 +47,7 @@ def test_F1_case_and_inner_blanks_count() -> None:
     assert found.matches_tag("tag b")
 
 
+@pytest.mark.slow
 def test_F1_a_very_long_expression() -> None:
     tags = [f"tag-{number}" * 50 for number in range(5000)]
     found = subscription.build("T", " || ".join(tags))

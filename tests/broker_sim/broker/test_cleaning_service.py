@@ -94,6 +94,7 @@ def log_files(storage: MemoryStorage) -> list[int]:
     return [int(name) // LOG_FILE for name in written]
 
 
+@pytest.mark.slow
 async def test_ST14_by_age_at_the_hour(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with running(storage, file_reserved_time=20, clean_resource_interval=60_000) as (broker, client):
@@ -111,6 +112,7 @@ async def test_ST14_by_age_at_the_hour(autojump_clock: MockClock) -> None:
         assert [int(body[:4]) for body in bodies(kept)] == list(range(low, count))
 
 
+@pytest.mark.slow
 async def test_ST14_several_hours_of_the_day(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with running(storage, file_reserved_time=0, delete_when="01;03") as (_, client):
@@ -163,6 +165,7 @@ async def test_ST14_a_full_disk_takes_nothing_until_there_is_room(autojump_clock
         assert (await client.send()).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("age", "left"), [(0.9, 3), (1.1, 1)])
 async def test_ST14_on_command(autojump_clock: MockClock, age: float, left: int) -> None:
     storage = MemoryStorage()

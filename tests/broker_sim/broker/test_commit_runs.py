@@ -93,6 +93,7 @@ ENDS = st.lists(
 IN_ORDER = [(n, COMMIT, {}, True) for n in range(len(HALVES))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_crc", [False, True])
 @given(ends=ENDS)
 @example(ends=IN_ORDER)

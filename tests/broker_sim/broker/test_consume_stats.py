@@ -175,6 +175,7 @@ async def test_OF5_a_list_of_separators_is_refused_unread(autojump_clock: MockCl
         assert (await stats(client, listed=";" * 2048)).offset_table == {}
 
 
+@pytest.mark.slow
 async def test_P8_the_answer_is_all_that_is_kept_of_forty_thousand_queues(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
         topics = ["T1", "T2"]

@@ -158,6 +158,7 @@ async def sums(client: Client, name: str, key: str) -> tuple[int, int, int] | No
     return found.stats_minute.sum, found.stats_hour.sum, found.stats_day.sum
 
 
+@pytest.mark.slow
 async def test_A8_what_topics_queues_and_groups_had(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (_, client):
         assert await sums(client, "TOPIC_PUT_NUMS", "T") is None

@@ -148,6 +148,7 @@ async def test_a_flood_of_one_way_sends_stays_within_the_budget(autojump_clock: 
             assert broker.memory.kept == 0
 
 
+@pytest.mark.slow
 async def test_two_hundred_peers_that_hold_pulls_stay_within_the_budget(autojump_clock: MockClock) -> None:
     most = KIB * KIB
     async with small_broker(most) as (broker, network), AsyncExitStack() as stack:

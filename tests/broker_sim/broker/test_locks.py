@@ -200,6 +200,7 @@ async def test_locks_that_ran_out_are_forgotten_though_nobody_asks(autojump_cloc
         assert (len(broker.clients.locks), broker.memory.tables) == (0, before)
 
 
+@pytest.mark.slow
 async def test_a_batch_of_thousands_holds_up_nobody(autojump_clock: MockClock) -> None:
     queues = {MessageQueue(f"topic{number}", "broker-a", number) for number in range(10_000)}
     body = LockBatchRequestBody(consumer_group="g", client_id="one", mq_set=queues).encode()

@@ -76,6 +76,7 @@ async def test_a_heartbeat_of_more_groups_than_a_client_may_be_in_is_refused_and
         assert (await client.heartbeat("g", "T")).code == ResponseCode.SUCCESS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [consumers(2000), producers(2000)], ids=["groups", "producers"])
 async def test_others_are_answered_while_a_heartbeat_of_very_many_groups_is_noted(
     autojump_clock: MockClock, data: HeartbeatData
@@ -206,6 +207,7 @@ async def test_a_goodbye_comes_after_the_heartbeats_that_were_sent_before_it(aut
         assert broker.clients.producers.groups() == []
 
 
+@pytest.mark.slow
 async def test_a_connection_of_very_many_groups_that_closes_holds_up_nobody(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with broker_and_client(network) as (broker, _):
@@ -224,6 +226,7 @@ async def test_a_connection_of_very_many_groups_that_closes_holds_up_nobody(auto
 # --- groups of very many members -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_large_group_is_told_once_of_many_changes_and_of_the_last_one(autojump_clock: MockClock) -> None:
     network, count = MemoryNetwork(), 120
     async with broker_and_client(network) as (broker, _), AsyncExitStack() as stack:

@@ -42,6 +42,7 @@ def test_topics_are_written_as_the_pretty_form_of_their_json() -> None:
     assert table.encode() == run_steps(pretty_steps(wrapper))
 
 
+@pytest.mark.slow
 def test_many_topics_are_made_and_written_in_short_steps() -> None:
     table = TopicTable(settings(), MemoryStorage())
     assert longest(lambda: table.put_steps(topics(50_000)))[0] < MOST_SECONDS
@@ -78,6 +79,7 @@ def test_a_change_of_many_topics_is_some_lines_of_the_log(caplog: pytest.LogCapt
     assert "980 more" in caplog.records[-1].getMessage()
 
 
+@pytest.mark.slow
 async def test_thousands_of_topics_are_made_and_listed_by_one_request(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
         body = CreateTopicListRequestBody(topic_config_list=topics(4000))
@@ -97,6 +99,7 @@ async def test_one_topic_of_thousands_that_is_none_stops_them_all(autojump_clock
         assert "Many-000000" not in broker.topics
 
 
+@pytest.mark.slow
 async def test_a_broker_of_20000_topics_is_known_to_its_name_server_whole(autojump_clock: MockClock) -> None:
     """In one request they were more than it takes, and the broker vanished."""
     network, storage = MemoryNetwork(), MemoryStorage()

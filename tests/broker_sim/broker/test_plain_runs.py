@@ -159,6 +159,7 @@ def each_odd_half(test: Any) -> Any:
     return test
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_crc", [False, True])
 @given(sends=SENDS, common=COMMON)
 @example(sends=USUAL, common=UNUSUAL)

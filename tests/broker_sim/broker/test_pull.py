@@ -305,6 +305,7 @@ async def test_many_groups_on_one_queue_all_get_the_message(autojump_clock: Mock
         assert got == [[b"all"]] * 500
 
 
+@pytest.mark.slow
 async def test_a_client_that_holds_pulls_on_many_queues_is_read_on(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
         await client.send()

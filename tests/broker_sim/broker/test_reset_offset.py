@@ -215,6 +215,7 @@ async def test_OF4_nobody_can_be_told_who_is_away_too_old_or_new(autojump_clock:
 # --- of very many queues -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_eight_resets_of_very_many_queues_hold_up_nobody_else(autojump_clock: MockClock) -> None:
     """They come in one piece; each is carried out in slices, in the order in which they came."""
     network = MemoryNetwork()
@@ -238,6 +239,7 @@ async def test_eight_resets_of_very_many_queues_hold_up_nobody_else(autojump_clo
         assert all(len(table(answer)) == 2048 for answer in answers)
 
 
+@pytest.mark.slow
 async def test_a_reset_of_very_many_queues_takes_little_more_memory_than_it_leaves(autojump_clock: MockClock) -> None:
     """What it leaves is where the group stands, where it is to go, and the answer: none of them is there twice."""
     count = 16_384

@@ -96,6 +96,7 @@ async def test_RT1_each_time_it_comes_later_and_keeps_its_origin(autojump_clock:
             assert message.wire_properties["ORIGIN_MESSAGE_ID"] == original.offset_message_id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("level", "delay"), [(1, 1), (5, 60), (18, 7200), (99, 7200)])
 async def test_RT1_a_consumer_may_say_how_much_later(autojump_clock: MockClock, level: int, delay: int) -> None:
     async with broker_and_client() as (broker, client):

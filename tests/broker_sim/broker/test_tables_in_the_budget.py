@@ -343,6 +343,7 @@ def resets_told(table: ConsumerOffsetTable, count: int) -> None:
                 table.tell_reset(f"group-{number:06}", f"topic-{number:06}", queue_id, client=address, offset=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "fill"),
     [

@@ -104,6 +104,7 @@ async def test_A7_unknown_topics_and_impossible_names_are_errors(autojump_clock:
         assert (await client.ask(RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "T", "group": "a b"})).code != 0
 
 
+@pytest.mark.slow
 async def test_A7_the_answer_is_all_that_is_kept_of_twenty_thousand_queues(autojump_clock: MockClock) -> None:
     async with broker_and_client() as (broker, client):
         fields = {"topic": "T", "readQueueNums": "20000", "writeQueueNums": "20000", "perm": "6"}

@@ -71,6 +71,7 @@ def test_a_full_collection_goes_through_what_has_come_since_the_last(by_hand):
     assert gc.get_freeze_count() == 0
 
 
+@pytest.mark.slow
 def test_when_much_has_been_set_aside_all_is_looked_through_again(by_hand, monkeypatch):
     in_use = 1_000_000
     monkeypatch.setattr(sys, "getallocatedblocks", lambda: in_use)

@@ -99,6 +99,7 @@ def stores(tmp_path_factory) -> dict[str, Path]:
     return {**{name: root / name for name in ("closed", "killed")}, "apache": unpacked("5.3.3-v2-topic")}
 
 
+@pytest.mark.slow
 @given(name=st.sampled_from(["closed", "killed", "apache"]), damages=damages)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_threat_M12_a_damaged_store_is_shown_or_refused_by_name(stores, name, damages):
@@ -112,6 +113,7 @@ def test_threat_M12_a_damaged_store_is_shown_or_refused_by_name(stores, name, da
             assert status in (0, 1, 2), command
 
 
+@pytest.mark.slow
 @given(name=st.sampled_from(["closed", "killed", "apache"]), damages=damages)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_threat_M12_what_was_repaired_is_clean_and_opens(stores, name, damages):

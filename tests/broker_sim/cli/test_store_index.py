@@ -126,6 +126,7 @@ def test_a_file_that_is_not_there(look, golden):
 # --- searches ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.endswith("timer")])
 @pytest.mark.parametrize("scan", [(), ("--scan",)])
 def test_keys_find_what_the_broker_found(look, name, scan, tmp_path):

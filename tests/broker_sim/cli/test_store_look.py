@@ -451,6 +451,7 @@ def test_the_tool_loads_neither_the_loop_nor_what_only_servers_need():
     assert not {"trio", "rich", "rocketpy_broker_sim.cli.running"} & set(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_log(look, tmp_path):
     def peak(count: int) -> int:
         store = ours(tmp_path / str(count), mapped_file_size_commit_log=65536, mapped_file_size_consume_queue=2000)

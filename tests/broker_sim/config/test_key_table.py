@@ -129,6 +129,7 @@ def test_the_bounds_of_a_lane_come_from_its_keys() -> None:
     assert {lane.name for lane in lanes_of(config)} == set(KEYS_OF_LANE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", TABLES)
 def test_what_is_said_to_be_honoured_is_read(server: str) -> None:
     read = read_by(server)

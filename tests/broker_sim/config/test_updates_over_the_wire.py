@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from trio.testing import MockClock
 
 from rocketpy.wire.codes import RequestCode, ResponseCode
@@ -37,6 +38,7 @@ def a_line(key: str) -> bytes:
     return "".join(f"\\u{ord(char):04x}" for char in key).encode() + b"=1\n"
 
 
+@pytest.mark.slow
 async def test_threat_A2_a_broker_changes_nothing_that_is_not_listed(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with broker_and_client(storage=storage) as (broker, client):

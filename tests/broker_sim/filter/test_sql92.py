@@ -248,6 +248,7 @@ AT_ONCE, IN_ALL, A_MESSAGE = 0.03, 0.1, 0.005
 """Seconds of processor time on an ordinary machine: for one step of compiling, for all steps, and for one message."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "verdict"), DEEP_AND_LONG, ids=lambda part: str(part)[:20])
 def test_threat_A10_deep_and_long_expressions_are_refused_or_cheap(text: str, verdict: bool | str) -> None:
     def compile_it() -> Generator[None, None, Expression | FilterExpressionError]:
@@ -322,6 +323,7 @@ TEXTS = st.one_of(st.lists(WORDS, max_size=30).map(" ".join), st.text(max_size=6
 PROPERTIES = st.dictionaries(st.sampled_from(["a", "b", "TAGS", "$c"]), st.text(max_size=12), max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(text=TEXTS, properties=PROPERTIES, stored=st.binary(max_size=60))
 def test_no_input_raises_anything_else(text: str, properties: dict[str, str], stored: bytes) -> None:
@@ -339,6 +341,7 @@ def test_no_input_raises_anything_else(text: str, properties: dict[str, str], st
         assert expression.evaluate(properties) in (True, False, None)
 
 
+@pytest.mark.slow
 def test_lark_is_not_loaded_before_the_first_expression() -> None:
     modules = "rocketpy_broker_sim, rocketpy_broker_sim.broker.opening, rocketpy_broker_sim.filter.expression, sys"
     code = f"import {modules}; sys.exit('lark' in sys.modules)"

@@ -179,6 +179,7 @@ async def test_every_metric_is_declared_and_every_declared_one_is_shown(autojump
         assert shown <= {metric.name for metric in metrics}
 
 
+@pytest.mark.slow
 @pytest.mark.waits("measures processor time, which a mock clock makes up")
 async def test_thousands_of_topics_hold_nobody_up() -> None:
     async with cluster_of(metrics_otel_cardinality_limit=5000) as cluster:

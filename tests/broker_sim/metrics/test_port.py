@@ -134,6 +134,7 @@ async def test_a_request_comes_byte_by_byte(autojump_clock: MockClock, site: Sit
     assert (await peer.answer()).status == 200
 
 
+@pytest.mark.slow
 async def test_a_long_answer_comes_in_parts_and_other_tasks_run_meanwhile(
     autojump_clock: MockClock, site: Site
 ) -> None:
@@ -331,6 +332,7 @@ async def test_a_connection_that_was_used_lately_is_not_the_one_that_makes_room(
     assert (await prometheus.answer()).status == 200
 
 
+@pytest.mark.slow
 async def test_answers_under_way_are_not_broken_off_for_others(
     autojump_clock: MockClock, site: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -370,6 +372,7 @@ async def test_peers_that_always_have_a_request_ready_do_not_keep_others_out(
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_only_so_many_wait_for_the_end_of_an_answer(autojump_clock: MockClock, site: Site) -> None:
     site.families = [GAUGE.of([((f"t{number}",), number) for number in range(40_000)])]
     readers = [await site.peer() for _ in range(port.MOST_CONNECTIONS)]
@@ -390,6 +393,7 @@ async def test_only_so_many_wait_for_the_end_of_an_answer(autojump_clock: MockCl
     assert (await waiting[0].answer()).body == b"ok\n"
 
 
+@pytest.mark.slow
 async def test_peers_that_do_not_read_their_answers_do_not_keep_others_out(
     autojump_clock: MockClock, site: Site
 ) -> None:

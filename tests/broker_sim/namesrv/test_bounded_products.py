@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from rocketpy.wire.bodies.registration import Piece
 from rocketpy.wire.bodies.route import QueueData
 from rocketpy.wire.bodies.topics import DataVersion
@@ -32,6 +34,7 @@ def test_threat_L8_names_that_went_through_many_clusters_stay_in_those_where_the
     assert len(living) == 40
 
 
+@pytest.mark.slow
 def test_clusters_hold_the_names_that_live_in_them_whatever_happened():
     for seed in range(200):
         tables, source = RouteInfo(), random.Random(seed)

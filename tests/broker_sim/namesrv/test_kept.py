@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import tracemalloc
 
+import pytest
+
 from rocketpy.remoting.limits import ServerLimits
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.remoting.pool import ConnectionPool
@@ -105,6 +107,7 @@ async def test_the_file_of_the_key_values_is_written_in_small_steps_and_copied_o
     assert peak < 2.6 * sum(map(len, pieces))  # the one of the first try, and that of the second as it grows
 
 
+@pytest.mark.slow
 async def test_the_file_of_the_key_values_is_what_it_was():
     storage = MemoryStorage()
     table = KVConfig(storage)

@@ -39,6 +39,7 @@ def topics(count):
 # --- registrations are read in steps ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compressed", [False, True])
 def test_20000_topics_in_one_registration_are_read_in_short_steps(compressed):
     data = run_steps(encode_steps(topics(20_000), DataVersion(counter=3), compressed=compressed))
@@ -98,6 +99,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_16_mib_of_anything_are_refused_or_read_in_short_steps(name):
     """A step may hold one call into C over the whole body, which gets its 100 ms."""
@@ -140,6 +142,7 @@ def test_more_topics_at_once_than_there_may_be_are_refused():
 # --- over the wire ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_broker_of_20000_topics_registers_in_one_request(autojump_clock):
     data = run_steps(encode_steps(topics(20_000), DataVersion(counter=1)))
     async with running() as peer:
@@ -204,6 +207,7 @@ async def test_a_broker_that_hangs_up_and_returns_has_what_it_registers_then(aut
         assert peer.server.routes.table.bytes == 0
 
 
+@pytest.mark.slow
 async def test_a_broker_that_hangs_up_within_its_registration_leaves_nothing(autojump_clock):
     data = run_steps(encode_steps(topics(5000), DataVersion(counter=1)))
     async with running() as peer:
@@ -317,6 +321,7 @@ def test_long_lists_are_written_as_short_ones():
     assert run_steps(topic_list_body(iter([None]))) == TopicList().encode()
 
 
+@pytest.mark.slow
 def test_what_grows_with_the_tables_is_done_in_short_steps():
     tables = RouteInfo()
     made = registration(identity(), [each.topic_name for each in topics(50_000)])

@@ -93,6 +93,7 @@ def test_zeros_never_come_over_what_was_written_meanwhile():
     assert bodies(store) == [BIG] * 3
 
 
+@pytest.mark.slow
 def test_threads_warm_while_the_loop_rolls(tmp_path):
     store = open_store(RealStorage(tmp_path), mapped_file_size_commit_log=8 * WRITE, warm_maped_file_enable=True)
     body = bytes(range(256)) * 1024

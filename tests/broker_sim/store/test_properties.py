@@ -201,6 +201,7 @@ TestStoreModel = StoreModel.TestCase
 TestStoreModel.settings = settings(max_examples=40, stateful_step_count=25)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data())
 def test_recovery_may_be_repeated(data):

@@ -148,6 +148,7 @@ def test_a_closed_store_takes_nothing(storage):
     store.close()
 
 
+@pytest.mark.slow
 def test_more_queues_than_a_process_may_have_files_open(tmp_path):
     """In a process of its own, as the limit belongs to the process."""
     program = f"""

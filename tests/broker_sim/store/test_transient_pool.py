@@ -161,6 +161,7 @@ def test_a_deleted_topic_takes_what_is_in_buffers_with_it():
         assert bodies(each) == [b"kept", b"next"]
 
 
+@pytest.mark.slow
 def test_a_thread_moves_while_the_loop_puts(tmp_path):
     store = pooled(RealStorage(tmp_path), mapped_file_size_commit_log=65536)
     stop, errors = threading.Event(), []

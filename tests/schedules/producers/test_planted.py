@@ -146,6 +146,7 @@ def raised_commits(_what: str, error: BaseException) -> Judged:
     return Judged(COMMIT, error, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("home", "name", "bug", "schedule", "invariant"),
     [
@@ -178,6 +179,7 @@ def test_what_is_planted_is_found(
     assert invariant in broken(schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schedule",
     [small("plain", KILLS), small("plain", *[LOSES] * 3), small("lingering"), small("asking"), WAITS, PATIENT],

@@ -1,4 +1,4 @@
-"""Seeded schedules of producers break no promise: a few in every run, two hundred in `./dev test --all`."""
+"""Seeded schedules of producers break no promise: three in `./dev test`, a hundred in `./dev test --all`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from tests.schedules.producers.quick import LEAST, QUICK
 from tests.schedules.producers.run import run
 
 ROOT = Path(__file__).parents[3]
-ALL = 200
+ALL = 100
+SEEDS = sorted({*range(1, ALL + 1), *QUICK})
+FEW = QUICK[:3]
+"""Those of `./dev test`."""
+
+
+def marks(seed: int) -> tuple[pytest.MarkDecorator, ...]:
+    """In which runs a schedule is."""
+    return () if seed in FEW else (pytest.mark.slow,) if seed in QUICK else (pytest.mark.matrix,)
 
 
 @cache
@@ -28,9 +36,7 @@ def outcome(seed: int) -> tuple[list[str], Counter[str]]:
     return [str(violation) for violation in judge(history, made)], history.had
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=() if seed in QUICK else pytest.mark.matrix) for seed in range(1, ALL + 1)]
-)
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=marks(seed)) for seed in SEEDS])
 def test_a_schedule_of_producers_breaks_no_promise(seed: int) -> None:
     violations, _ = outcome(seed)
     assert violations == [], f"python -m tests.schedules --producers --count 1 --seed {seed}"
@@ -42,6 +48,7 @@ def rare(seeds: Iterable[int], least: dict[str, int]) -> dict[str, int]:
     return {name: found[name] for name, wanted in least.items() if found[name] < wanted}
 
 
+@pytest.mark.slow
 def test_the_quick_schedules_have_everything() -> None:
     assert rare(QUICK, dict.fromkeys(LEAST, 1)) == {}, "choose others: python -m tests.schedules --producers --cover 8"
 
@@ -51,6 +58,7 @@ def test_all_schedules_have_enough_of_everything() -> None:
     assert rare(range(1, ALL + 1), LEAST) == {}
 
 
+@pytest.mark.slow
 def test_a_schedule_takes_the_same_course_each_time() -> None:
     """In processes of their own: clients in other loops of this one share its source of randomness."""
     assert course() == course()

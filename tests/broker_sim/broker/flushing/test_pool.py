@@ -112,6 +112,7 @@ async def test_progress_of_delays_is_never_ahead_of_what_was_delivered(autojump_
             assert bodies(await client.pull()) == [b"later"]
 
 
+@pytest.mark.slow
 async def test_an_idle_pool_does_nothing(autojump_clock: MockClock) -> None:
     async with broker_and_client(**POOL) as (broker, client):
         await client.send()

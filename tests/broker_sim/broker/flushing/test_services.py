@@ -118,6 +118,7 @@ async def test_queues_with_two_pages_are_flushed_every_second(autojump_clock: Mo
         assert synced.of("consumequeue") == [1.0]
 
 
+@pytest.mark.slow
 async def test_an_idle_broker_flushes_nothing_and_its_services_sleep(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with broker_and_client(storage=storage) as (broker, client):

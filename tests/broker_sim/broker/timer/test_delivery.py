@@ -188,6 +188,7 @@ async def test_DL3_messages_of_one_second_come_in_the_order_of_their_times(autoj
     assert all(EPOCH + at * 1000 >= moment - 0.01 for at, moment in zip(setup.arrived["T"], found, strict=True))
 
 
+@pytest.mark.slow
 async def test_many_of_one_second_are_delivered_once_each(autojump_clock: MockClock) -> None:
     async with timed() as setup:
         for number in range(1000):
@@ -198,6 +199,7 @@ async def test_many_of_one_second_are_delivered_once_each(autojump_clock: MockCl
         assert setup.broker.timers.timers.wheel.waiting == 0
 
 
+@pytest.mark.slow
 async def test_the_timer_sleeps_while_nothing_waits(autojump_clock: MockClock) -> None:
     async with timed() as setup:
         await setup.send(TIMER_DELAY_SEC="1")

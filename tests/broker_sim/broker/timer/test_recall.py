@@ -102,6 +102,7 @@ async def test_DL5_beyond_the_window_a_recall_finds_its_message(autojump_clock: 
         assert setup.broker.timers.metrics.count("T") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [3_600_000, -3_600_000, -500])
 async def test_DL5_a_recall_finds_its_message_after_a_step_of_the_clock(autojump_clock: MockClock, step: int) -> None:
     from rocketpy.seams import wall_clock

@@ -38,6 +38,7 @@ async def test_DL3_a_stop_in_the_middle_of_a_second_loses_none_and_repeats_none(
         assert sorted(keys(setup)) == sorted(sent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", [3, 17])
 async def test_DL3_many_stops_lose_none_and_repeat_none(autojump_clock: MockClock, stops: int) -> None:
     storage = MemoryStorage()

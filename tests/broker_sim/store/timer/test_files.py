@@ -77,6 +77,7 @@ def test_DL4_a_write_that_fails_adds_nothing_and_its_places_are_given_again() ->
     assert kit.timers.log.end == 52
 
 
+@pytest.mark.slow
 def test_DL4_the_wheel_reaches_its_file_with_the_flush_and_not_before() -> None:
     kit = Kit()
     kit.add(5, 7)

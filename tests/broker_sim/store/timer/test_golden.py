@@ -62,6 +62,7 @@ def test_DL4_apaches_wheel_log_and_checkpoint_are_read(tmp_path: Path, wheel: by
     store.close()
 
 
+@pytest.mark.slow
 def test_DL4_from_apaches_messages_comes_apaches_timer_to_the_byte(tmp_path: Path, wheel: bytes) -> None:
     store, timers = opened(tmp_path, LOG, "config/timercheck", "config/timermetrics", "config/timermetrics.bak")
     root = tmp_path / NAME
