@@ -210,6 +210,7 @@ def test_what_users_give_is_shown_short() -> None:
     assert shown(b"abc", most=4) == "b'ab"
 
 
+@pytest.mark.slow
 def test_importing_configures_no_logging_and_writes_no_files(tmp_path: Path) -> None:
     """Where lines go is for the program to say, which may only be a script that somebody tries."""
     program = """

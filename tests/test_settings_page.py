@@ -26,6 +26,7 @@ def page() -> str:
     return source[0]
 
 
+@pytest.mark.slow
 def test_every_setting_is_on_the_page(page: str) -> None:
     kinds = (TransactionProducerConfig, PushConsumerConfig, LitePullConsumerConfig, PullConsumerConfig)
     fields = [field for kind in kinds for field in attrs.fields(kind)]

@@ -25,6 +25,7 @@ def test_what_waits_for_real_time_says_why() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_list_of_helpers_is_up_to_date() -> None:
     assert stale() == []
 

@@ -107,6 +107,7 @@ async def test_plain_listeners_run_in_threads(namesrv, topic):
     assert threading.current_thread() not in threads
 
 
+@pytest.mark.slow
 @in_asyncio
 async def test_no_more_listeners_run_than_consume_thread_max(namesrv, topic):
     await fill(namesrv, topic, 30)
@@ -183,6 +184,7 @@ async def test_timeouts_work_inside_of_listeners(namesrv, topic):
     assert len(timed_out) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.waits("a message that failed comes again after a second, from a broker in real time")
 @pytest.mark.parametrize("how", ["retry", "raises", "cancelled", "exits", "generator-exit"])
 def test_RT1_a_message_that_failed_comes_again(namesrv, topic, how, caplog):
@@ -311,6 +313,7 @@ def test_a_listener_that_refuses_to_be_cancelled_is_left_alone(namesrv, topic, c
     main()
 
 
+@pytest.mark.slow
 def test_a_task_that_is_cancelled_in_the_block_commits_and_leaves(namesrv, topic):
     @in_asyncio
     async def main():

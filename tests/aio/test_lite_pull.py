@@ -123,6 +123,7 @@ async def test_a_task_that_is_cancelled_in_a_poll_loses_nothing(namesrv, topic):
         assert Counter(got) == {b"%d" % number: 1 for number in range(200)}
 
 
+@pytest.mark.slow
 @pytest.mark.waits("who finds nothing looks again after half a second")
 @in_asyncio
 async def test_tasks_that_poll_share_the_messages(namesrv, topic):

@@ -130,6 +130,7 @@ async def test_errors_are_those_of_the_trio_surface(namesrv):
                 await producer.send(bad)
 
 
+@pytest.mark.slow
 def test_a_send_leaves_no_work_for_the_garbage_collector(fakes):
     async def send_some(settings, found):
         async with Producer("pg", **settings) as producer:

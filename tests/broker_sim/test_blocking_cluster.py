@@ -82,6 +82,7 @@ def test_a_killed_broker_on_a_disk(tmp_path: Path) -> None:
     assert not (tmp_path / "broker-a" / "abort").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.waits("producers wait for a while before they dial a broker again that was gone")
 @pytest.mark.parametrize("where", ["memory", "disk"])
 def test_nothing_acknowledged_is_lost_when_brokers_die_and_connections_are_cut(tmp_path: Path, where: str) -> None:

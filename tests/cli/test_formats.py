@@ -80,6 +80,7 @@ class _Damaged(MessageExt):
 # --- JSON, and back ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(
     body=st.binary(min_size=1, max_size=200),
     tags=st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\x01\x02"), min_size=1).filter(str.strip),

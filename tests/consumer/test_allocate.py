@@ -124,6 +124,7 @@ def java_averagely(queues: int, members: int, index: int) -> range:
     return range(start, start + max(0, min(size, queues - start)))
 
 
+@pytest.mark.slow
 def test_RB1_all_numbers_of_queues_and_members() -> None:
     for count in range(1, 65):
         queues = [MessageQueue("T", "broker-a", number) for number in range(count)]
@@ -149,6 +150,7 @@ def test_RB1_every_queue_goes_to_one_member_and_shares_are_even(share_out: Any, 
         assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
+@pytest.mark.slow
 @given(count=st.integers(1, 64), ids=_IDS)
 def test_RB1_on_the_ring_only_queues_of_the_one_who_left_move(count: int, ids: set[str]) -> None:
     queues = [MessageQueue("T", "broker-a", number) for number in range(count)]

@@ -78,6 +78,7 @@ def test_a_consumer_that_is_opened_again_knows_nothing() -> None:
     assert message in consumed
 
 
+@pytest.mark.slow
 def test_threat_L8_queues_that_were_given_up_have_a_bound() -> None:
     consumed = Consumed("unique_id", 2 * MOST_LEFT)
     messages = [stored(queue_id, queue_id=queue_id) for queue_id in range(MOST_LEFT + 1)]

@@ -112,6 +112,7 @@ async def test_complaint_13_what_is_left_of_a_connection_for_a_moment_is_not_tol
 RETRY = "%RETRY%billing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("theirs", "wants"),
     [
@@ -180,6 +181,7 @@ async def test_a_broker_that_knows_no_member_yet_is_asked_again(autojump_clock: 
         assert group.asked == 4
 
 
+@pytest.mark.slow
 async def test_a_large_group_is_looked_at_less_often(autojump_clock: MockClock) -> None:
     async with world() as w:
         group = Group(w)
@@ -270,6 +272,7 @@ async def test_members_that_work_alike_or_may_differ_are_not_told(
     assert await compared(caplog, theirs, **settings) == []
 
 
+@pytest.mark.slow
 async def test_of_many_members_the_next_one_is_asked_until_it_answers_and_then_only_a_new_next_one(
     autojump_clock: MockClock,
 ) -> None:

@@ -61,6 +61,7 @@ def test_the_plan_has_the_asked_number_of_points() -> None:
     assert len(WORKLOADS) == 40
 
 
+@pytest.mark.slow
 def test_every_workload_does_enough() -> None:
     for index, workload in enumerate(WORKLOADS):
         recorded = recording(index)

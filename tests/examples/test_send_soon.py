@@ -41,6 +41,7 @@ def test_every_line_is_stored(cluster: BlockingLocalCluster) -> None:
     assert sorted(int(message.body) for message in cluster.messages("Numbers")) == list(range(3000))
 
 
+@pytest.mark.slow
 def test_failures_are_counted(cluster: BlockingLocalCluster) -> None:
     cluster.create_topic("Refused")
     cluster.refuse_sends(5, code=13)

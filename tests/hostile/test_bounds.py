@@ -136,6 +136,7 @@ def test_every_bound_is_tried_at_it_and_one_beyond() -> None:
     assert declared() - tried - set(ELSEWHERE) == set()
 
 
+@pytest.mark.slow
 def test_no_bound_is_named_that_is_not_declared() -> None:
     named = attacked(beyond=False) | attacked(beyond=True) | set(TRIED) | set(ELSEWHERE)
     assert named - declared() == set()

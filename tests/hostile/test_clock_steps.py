@@ -148,6 +148,7 @@ async def test_a_retry_comes_after_its_delay(autojump_clock: MockClock, clock: S
             assert broker.store.reads.max_offset("%RETRY%g", 0) == come + 1
 
 
+@pytest.mark.slow
 async def test_what_an_earlier_run_stored_is_due_when_the_store_says(
     autojump_clock: MockClock, clock: SteppedClock
 ) -> None:

@@ -344,6 +344,7 @@ async def test_a_start_that_a_fault_stops_is_told_and_loses_nothing(
             check(await read_all(client, queue), kept, work.maybe)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [errno.EIO, errno.EMFILE, errno.ENOMEM])
 @pytest.mark.parametrize("name", ["topics", "subscriptionGroup", "consumerOffset", "delayOffset"])
 async def test_a_table_that_the_disk_does_not_give_is_not_taken_for_missing(

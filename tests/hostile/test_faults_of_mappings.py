@@ -47,6 +47,7 @@ def run(tmp_path, program: str, megabytes: int = 3) -> list[str]:
     return run_on_small_disk(tmp_path, megabytes, OPENED.format(folder=str(tmp_path)) + program).splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.small_disk
 def test_an_index_that_grows_on_a_full_tmpfs_does_not_end_the_process(tmp_path):
     lines = run(

@@ -95,6 +95,7 @@ def settled(caller: Caller, baseline: dict[str, float]) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_threat_L1_a_server_without_descriptors_serves_on_and_takes_connections_again() -> None:
     with flooded_server(FEW) as (port, process):
         old = Caller(port)

@@ -73,6 +73,7 @@ def test_java_sorts_by_utf16_units() -> None:
     assert content_of({"～": "tilde", "\U0001f600": "smile"}) == b"smiletilde"
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=5), min_size=1), st.binary(max_size=20), st.text())
 def test_threat_whatever_is_changed_breaks_the_signature(fields: dict[str, str], body: bytes, secret: str) -> None:
     fields.pop("Signature", None)

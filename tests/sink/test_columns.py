@@ -148,6 +148,7 @@ def test_properties_that_cannot_be_carried_are_refused(value: object, reason: st
     assert str(caught.value) == reason
 
 
+@pytest.mark.slow
 @given(user_properties())
 def test_properties_are_what_a_message_would_have(properties: dict[str, str]) -> None:
     message = RowMapping(topic="Orders").to_message()({"value": b"x", "properties": properties})
@@ -155,6 +156,7 @@ def test_properties_are_what_a_message_would_have(properties: dict[str, str]) ->
     assert message.wire_properties == Message("Orders", b"x", properties=properties).wire_properties
 
 
+@pytest.mark.slow
 @given(property_maps())
 def test_no_property_takes_a_name_of_rocketmq(properties: dict[str, str]) -> None:
     try:

@@ -89,6 +89,7 @@ def test_a_driver_that_dies_before_the_marker(spark, to, times, delivery, dies):
     assert (times() == ALL) == (delivery == "effectively-once")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", ["at-least-once", "commit-marker", "effectively-once"])
 def test_a_driver_that_dies_after_the_marker(spark, to, times, kinds, delivery, caplog):
     to(delivery)(spark.frame(part(0), part(1)), 0)
@@ -120,6 +121,7 @@ def test_a_driver_that_dies_while_the_marker_is_on_its_way(monkeypatch, spark, t
     assert times() == ALL
 
 
+@pytest.mark.slow
 @pytest.mark.waits("an answer that never comes, over real sockets: half a second")
 def test_a_lost_answer_of_a_frame_when_the_task_sends_nothing_twice(spark, to, times, cluster):
     written = to(retry_times_when_send_failed=0, send_timeout=0.5)
@@ -190,6 +192,7 @@ def test_a_broker_that_is_away_when_a_task_is_run_again(monkeypatch, spark, is_b
         assert Counter(message.body for message in cluster.messages("Orders")) == {row[0]: 1 for row in part(0, 3000)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", ["commit-marker", "effectively-once"])
 def test_the_topic_of_the_markers_is_deleted_amid_a_query(spark, to, times, kinds, namesrv, topic, delivery):
     """The clients of the process may have been closed since, as those that were not used."""
@@ -205,6 +208,7 @@ def test_the_topic_of_the_markers_is_deleted_amid_a_query(spark, to, times, kind
     assert kinds().count("commit") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delivery", ["commit-marker", "effectively-once"])
 def test_a_job_is_run_again_on_servers_without_its_messages(spark, to, times, cluster, namesrv, topic, delivery):
     """What the process knows of the servers before is no reason to leave rows out."""
@@ -281,6 +285,7 @@ def test_rows_in_another_order_are_noticed(spark, to):
     assert (caught.value.row, caught.value.partition, caught.value.keys) == (1, 0, (f"k0-{ROWS - 1}",))
 
 
+@pytest.mark.slow
 def test_with_a_key_rows_may_come_in_another_order_and_partition(spark, to, times):
     with pytest.raises(Died):
         to(dedupe_key=1)(spark.frame(part(0), part(1), dies=(1, 40), attempts=1), 0)
@@ -382,6 +387,7 @@ def test_an_older_micro_batch_is_refused_and_not_left_out(spark, to):
 # --- markers of a whole job -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_markers_of_a_micro_batch(spark, to, kinds, cluster, topic):
     to()(spark.frame(part(0), part(1)), 0)
     assert kinds() == ["begin", "begin", "commit"]

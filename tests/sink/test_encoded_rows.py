@@ -123,6 +123,7 @@ def outcome(make: Any, row: tuple[Any, ...]) -> Any:
     return (made.body, encode_properties(made.wire_properties)) if isinstance(made, Message) else made
 
 
+@pytest.mark.slow
 @given(ROWS)
 def test_a_row_is_encoded_as_its_message_would_be_or_fails_as_it_would(row: tuple[Any, ...]) -> None:
     mapping = RowMapping(topic="T")

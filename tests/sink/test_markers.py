@@ -85,6 +85,7 @@ def test_other_messages_are_ignored(missing: str) -> None:
     assert markers == Markers()
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 2), st.sampled_from([ORDERS, Writer("q", None)])),

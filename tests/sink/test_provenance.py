@@ -103,6 +103,7 @@ def test_numbers_that_no_sink_wrote_are_no_origin(name: str, text: str) -> None:
     assert provenance_of(MessageExt("Orders", b"x", properties={**GOOD, name: text})) is None
 
 
+@pytest.mark.slow
 @given(
     st.sets(
         st.tuples(

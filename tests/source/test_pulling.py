@@ -155,6 +155,7 @@ def test_a_reader_that_is_left_leaves_nothing_behind(namesrv, topic, batch):
         assert not len(link)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_broker_that_goes_away_with_pulls_under_way(comes_back):
     with BlockingLocalCluster() as cluster:

@@ -98,6 +98,7 @@ def fill(namesrv, topic, count=1):
             producer.send(Message(topic, b"%d" % number))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
 @pytest.mark.parametrize("kind", ["plain", "async"])
 def test_run_forever_ends_well_when_a_listener_closes(surface, namesrv, topic, cluster, kind, orderly):

@@ -30,6 +30,7 @@ def namesrv():
         yield running.name_server_addresses
 
 
+@pytest.mark.slow
 @in_asyncio
 async def test_closing_an_asyncio_producer_in_order_waits_for_the_sends_of_other_tasks(namesrv):
     async with rocketpy.aio.Producer("closing", namesrv=namesrv) as producer:

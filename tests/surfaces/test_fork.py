@@ -59,6 +59,7 @@ def health(consumer):
     return f"{status.state}, {len(consumer.assignment)} assigned, {len(status.queues)} queues, {status.balanced}"
 
 
+@pytest.mark.slow
 def test_threat_L12_what_a_consumer_says_of_itself_in_a_child_fools_no_health_check(surface, namesrv, topic):
     async def main():
         async with entered(surface.module.Producer("pg", namesrv=namesrv)) as producer:

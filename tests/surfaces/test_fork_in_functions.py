@@ -50,6 +50,7 @@ class Forks:
         return "it did not end"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("linger", [None, 0.005])
 @pytest.mark.parametrize("name", ["check_forbidden", "before_send", "after_send"])
 @pytest.mark.parametrize("surface", ["asyncio", "blocking"], indirect=True)

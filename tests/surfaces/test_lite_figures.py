@@ -54,6 +54,7 @@ def test_what_a_lite_pull_consumer_has_done(surface, namesrv, topic):
     surface.run(main)
 
 
+@pytest.mark.slow
 def test_a_listener_of_lists_says_what_is_done_and_when_the_rest_comes_again(surface, namesrv, topic):
     got = []
 

@@ -71,6 +71,7 @@ def producer_of(surface, seen, namesrv, **settings):
     return seen.telemetry.instrument(surface.module.Producer("pg", namesrv=namesrv, **settings))
 
 
+@pytest.mark.slow
 def test_a_call_of_a_listener_is_a_child_of_the_send(surface, namesrv, topic, seen):
     currents, contexts = [], []
 
@@ -248,6 +249,7 @@ def test_a_checker_is_a_span_below_the_send_of_the_first_half(seen):
     assert committed.status.status_code is StatusCode.UNSET
 
 
+@pytest.mark.slow
 def test_a_reply_is_a_span_below_the_listener_that_got_the_request(surface, namesrv, topic, seen):
     async def main():
         consumer = surface.module.PushConsumer(f"cg-{topic}", namesrv=namesrv, consume_from_where=FIRST)

@@ -34,6 +34,7 @@ async def in_reopened(thing, use):
         return await use()
 
 
+@pytest.mark.slow
 def test_complaint_12_a_producer_goes_on_in_each_worker(surface, cluster, namesrv, topic):
     """As with gunicorn's preload_app: made before the workers, and not even used."""
     producer = surface.module.Producer("web", namesrv=namesrv)
@@ -136,6 +137,7 @@ def test_complaint_12_a_consumer_with_a_client_goes_on_with_what_it_subscribes(s
     assert in_child(work) == "b'x'"
 
 
+@pytest.mark.slow
 def test_complaint_12_a_consumer_in_order_goes_on_in_each_worker(surface, cluster, namesrv, topic):
     """One worker after the other has the lock of the queue, and gives it up when it closes."""
     cluster.create_topic(topic, queues=1)

@@ -109,6 +109,7 @@ def flood(peer):
     return {each.code for each in answers}, sorted(each.opaque for each in answers) == list(range(FLOOD))
 
 
+@pytest.mark.slow
 def test_a_flood_on_a_connection_of_threads_is_answered_or_refused(namesrv):
     peer = Peer()
     with rocketpy.sync.Producer("flooded", namesrv=namesrv) as producer:
@@ -123,6 +124,7 @@ def test_a_flood_on_a_connection_of_threads_is_answered_or_refused(namesrv):
     peer.close()
 
 
+@pytest.mark.slow
 def test_a_flood_on_a_connection_of_an_event_loop_is_answered_or_refused(namesrv):
     async def main():
         peer, stands, made = Peer(), asyncio.Event(), []
@@ -154,6 +156,7 @@ def unread(peer, closed):
             peer.socket.sendall(frames)
 
 
+@pytest.mark.slow
 def test_one_that_does_not_read_is_cut_off_by_threads(namesrv):
     peer = Peer()
     with rocketpy.sync.Producer("unread", namesrv=namesrv) as producer:
@@ -166,6 +169,7 @@ def test_one_that_does_not_read_is_cut_off_by_threads(namesrv):
     peer.close()
 
 
+@pytest.mark.slow
 def test_one_that_does_not_read_is_cut_off_by_an_event_loop(namesrv):
     async def main():
         peer, stands, made = Peer(), asyncio.Event(), []

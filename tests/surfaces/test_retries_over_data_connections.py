@@ -116,6 +116,7 @@ def test_a_broker_that_sends_us_away_gets_the_message_over_another_connection(su
     surface.try_out(script)
 
 
+@pytest.mark.slow
 @pytest.mark.waits("what was gone is dialled again after a while, in real time")
 def test_a_cut_connection_hurts_no_plain_message_and_is_dialled_again(surface, cluster):
     def script(producer, call):

@@ -221,6 +221,7 @@ def records(cluster):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.waits("messages come to listeners over sockets")
 @pytest.mark.parametrize("linger", [None, 0.005])
 def test_every_way_to_send_and_every_kind_of_listener_is_traced(surface, tracing, linger):

@@ -46,6 +46,7 @@ def test_S11_two_producers_of_one_group_share_no_client_and_are_fine_with_one_ea
     surface.run(main)
 
 
+@pytest.mark.slow
 @pytest.mark.waits("a listener works on while its consumer closes")
 def test_closing_waits_for_listeners_that_are_at_work(surface, namesrv, topic):
     fill(namesrv, topic, 1)
@@ -161,6 +162,7 @@ class InOrder:
         return await (trio.to_thread.run_sync(wait) if self.surface.name == "trio" else asyncio.to_thread(wait))
 
 
+@pytest.mark.slow
 @pytest.mark.waits("a listener hangs for as long as closing may wait for it")
 def test_a_queue_stays_locked_while_a_thread_that_nobody_can_end_is_in_its_listener(surface, namesrv, topic, caplog):
     """Nobody else consumes it meanwhile, and nothing behind that message begins when the listener ends after all."""

@@ -13,6 +13,7 @@ from tests.surfaces.test_lite_figures import eventually
 pytestmark = pytest.mark.waits("waits for threads and loops of other kinds")
 
 
+@pytest.mark.slow
 def test_every_send_of_a_producer_is_counted_once(surface, namesrv, topic):
     async def main():
         async with entered(surface.module.Producer("p", namesrv=namesrv)) as producer:

@@ -66,6 +66,7 @@ def test_every_consumer_reads_the_values_of_every_way_to_send(surface, namesrv, 
     assert pulled == polled == sent
 
 
+@pytest.mark.slow
 @pytest.mark.waits("until messages that failed have come again, and become dead letters")
 def test_a_serializer_of_the_users_own_reads_retries_dead_letters_and_replies(surface, namesrv, topic):
     """And a consumer that has not got it says so, which is a failed attempt like any other."""

@@ -39,6 +39,7 @@ def test_S1_a_blocking_send_returns_where_the_message_went(namesrv, topic):
         assert (again.queue, again.queue_offset) == (first.queue, first.queue_offset + 1)
 
 
+@pytest.mark.slow
 def test_a_send_leaves_no_work_for_the_garbage_collector(namesrv, topic):
     with Producer("pg", namesrv=namesrv) as producer, garbage() as found:
         producer.create_topic(topic)
@@ -53,6 +54,7 @@ def test_a_send_leaves_no_work_for_the_garbage_collector(namesrv, topic):
         assert found("PendingSend", "_Answered", "Future", "MessageFrame", "FramesInFlight", "SendMany") == before
 
 
+@pytest.mark.slow
 def test_a_send_many_that_fails_leaves_none_either(namesrv, topic):
     good, bad = Message(topic, b"x"), Message(topic, b"x")
     bad.body = b""
@@ -401,6 +403,7 @@ def test_threat_L12_a_producer_used_after_a_fork_says_what_to_do(namesrv, topic)
         assert producer.send(Message(topic, b"parent")).status is SendStatus.SEND_OK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("surface", ["blocking", "trio", "asyncio"])
 def test_ctrl_c_ends_a_program_that_waits_in_a_send(surface, tmp_path):
     """A listener that never answers stands for a broker that hangs; Ctrl-C must not."""

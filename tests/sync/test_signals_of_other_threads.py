@@ -101,6 +101,7 @@ def test_it_interrupts_a_send_that_waits_for_its_turn_or_its_answer(namesrv: str
     assert (process.stdout, process.stderr, process.returncode) == ("interrupted\n" * 2, "", 0)
 
 
+@pytest.mark.slow
 def test_it_interrupts_whatever_else_waits() -> None:
     process = ended(
         """

@@ -47,6 +47,7 @@ async def test_a_queue_that_is_assigned_to_two_members_is_told_to_both_once(
             assert "Assign each queue to one member only" in text
 
 
+@pytest.mark.slow
 async def test_members_with_queues_of_their_own_are_not_warned(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

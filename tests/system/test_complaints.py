@@ -171,6 +171,7 @@ async def test_complaint_24_members_that_close_at_work_finish_it_and_nothing_com
         assert listener.cut_off == {}
 
 
+@pytest.mark.slow
 @WAYS
 async def test_complaint_24_what_is_cut_off_comes_again_once_and_counts_as_no_attempt(
     autojump_clock: MockClock, orderly: bool

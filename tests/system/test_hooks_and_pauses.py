@@ -132,6 +132,7 @@ async def test_a_commit_has_an_end(autojump_clock: MockClock) -> None:
 # --- pauses ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_PC3_what_is_paused_is_postponed_and_not_lost(autojump_clock: MockClock) -> None:
     async with world() as w:
         got = Recorder()

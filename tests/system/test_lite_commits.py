@@ -98,6 +98,7 @@ async def test_PL8_acknowledgements_hold_the_offset_at_the_lowest_gap(autojump_c
             assert len(await drain(second, 4)) == 4
 
 
+@pytest.mark.slow
 async def test_what_is_not_acknowledged_makes_pulling_wait(autojump_clock: MockClock) -> None:
     async with world(queues=1) as w:
         consumer = w.lite(pull_threshold_for_queue=50)
@@ -118,6 +119,7 @@ async def test_what_is_not_acknowledged_makes_pulling_wait(autojump_clock: MockC
             assert [message.queue_offset for message in taken] == list(range(30, 30 + len(taken)))
 
 
+@pytest.mark.slow
 async def test_a_consumer_that_never_commits_goes_on_all_the_same(autojump_clock: MockClock) -> None:
     async with world(queues=1) as w:
         consumer = w.lite(auto_commit=False, pull_threshold_for_queue=20, consume_max_span=20)

@@ -163,6 +163,7 @@ async def test_two_tasks_may_poll_and_each_message_goes_to_one(autojump_clock: M
         assert all(got)
 
 
+@pytest.mark.slow
 async def test_who_is_cancelled_in_a_poll_loses_nothing(autojump_clock: MockClock) -> None:
     async with world() as w:
         consumer = w.lite()
@@ -253,6 +254,7 @@ async def test_a_mixed_group_shares_its_queues(autojump_clock: MockClock) -> Non
             assert got.bodies + bodies(mine) == dict.fromkeys(sent, 1)
 
 
+@pytest.mark.slow
 async def test_everything_that_it_began_ends_with_it(autojump_clock: MockClock) -> None:
     async with world() as w:
         await trio.sleep(1)
@@ -298,6 +300,7 @@ async def test_it_may_share_a_client(autojump_clock: MockClock) -> None:
                 LitePullConsumer("billing", client=object())  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assigned", [False, True])
 async def test_complaint_21_queues_of_a_broker_that_restarts_are_pulled_again(
     autojump_clock: MockClock, assigned: bool

@@ -64,6 +64,7 @@ class Nothing:
         return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "said", [lambda at: at, lambda at: at.strftime("%Y%m%d%H%M%S"), lambda at: int(at.timestamp()) * 1000]
 )

@@ -27,6 +27,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [text for text in said if "locked by another member" in text]
 
 
+@pytest.mark.slow
 async def test_complaint_15_who_holds_a_queue_is_in_the_status_and_in_the_warning(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -285,6 +285,7 @@ async def test_OR2_order_is_kept_while_members_come_and_go(autojump_clock: MockC
             assert offsets(got.messages, queue_id) == list(range(200))
 
 
+@pytest.mark.slow
 async def test_a_queue_is_given_up_only_when_its_listener_is_out_of_it(autojump_clock: MockClock) -> None:
     async with world(queues=2) as w:
         first, second = Slow(70.0), Slow(0.1)
@@ -313,6 +314,7 @@ async def test_a_queue_is_given_up_only_when_its_listener_is_out_of_it(autojump_
                 assert other.status().locks[moving].held
 
 
+@pytest.mark.slow
 async def test_a_listener_that_does_not_return_is_told_and_keeps_its_queue(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

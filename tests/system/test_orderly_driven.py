@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -66,6 +67,7 @@ async def test_PC7_when_a_lock_was_confirmed_is_told(autojump_clock: MockClock) 
             assert wall_ms() - queue.last_lock_timestamp < 25_000  # it is renewed every 20 s
 
 
+@pytest.mark.slow
 async def test_PC7_a_queue_that_cannot_be_given_up_yet_is_told(autojump_clock: MockClock) -> None:
     stuck = trio.Event()
 

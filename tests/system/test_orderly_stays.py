@@ -159,6 +159,7 @@ class TwoKinds:
         self.inside.discard(message.queue_id)
 
 
+@pytest.mark.slow
 async def test_OR1_a_listener_of_the_other_kind_takes_over_in_order_and_loses_nothing(
     autojump_clock: MockClock,
 ) -> None:

@@ -128,6 +128,7 @@ async def test_OF3_stop_and_resume_goes_on_where_it_was(autojump_clock: MockCloc
         assert received.bodies == dict.fromkeys(sent, 1)
 
 
+@pytest.mark.slow
 async def test_everything_that_it_began_ends_with_it(autojump_clock: MockClock) -> None:
     async with world() as w:
         await trio.sleep(1)

@@ -74,6 +74,7 @@ async def test_S18_a_request_gets_its_reply(autojump_clock: MockClock) -> None:
         assert producer.client.requests.counts().replied == 1
 
 
+@pytest.mark.slow
 async def test_S18_many_requests_at_once_get_each_its_own_reply(autojump_clock: MockClock) -> None:
     replies: dict[int, bytes] = {}
     async with world(2) as made, replying(made, delay=0.2), asking(made) as producer, trio.open_nursery() as nursery:

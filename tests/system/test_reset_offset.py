@@ -89,6 +89,7 @@ async def test_OF4_a_group_is_reset_while_it_consumes(autojump_clock: MockClock,
         assert committed(w) == [10, 10, 10, 10]
 
 
+@pytest.mark.slow
 @modes
 @pytest.mark.parametrize("seconds", [0, 5])
 async def test_OF4_a_reset_soon_after_queues_have_moved(autojump_clock: MockClock, mode: str, seconds: float) -> None:
@@ -106,6 +107,7 @@ async def test_OF4_a_reset_soon_after_queues_have_moved(autojump_clock: MockCloc
         assert committed(w) == [10, 10, 10, 10]
 
 
+@pytest.mark.slow
 @modes
 @pytest.mark.parametrize("then", ["resume", "restart"])
 async def test_OF4_a_reset_soon_after_a_pause(autojump_clock: MockClock, mode: str, then: str) -> None:

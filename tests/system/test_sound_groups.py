@@ -66,6 +66,7 @@ async def test_push_and_lite_pull_consumers_in_one_group_are_told_of_the_retry_t
     assert {message.reconsume_times for message in tried.messages} == {0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", [0.0, 10.0])
 @pytest.mark.parametrize("kind", ["consumer", "lite"])
 async def test_members_that_broadcast_beside_members_that_share_are_told(
@@ -152,6 +153,7 @@ async def test_complaint_13_members_that_are_polled_are_told_of_another_with_the
     assert all("is used from several addresses" in each for each in told)
 
 
+@pytest.mark.slow
 async def test_a_member_that_chooses_its_queues_may_filter_as_it_likes(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

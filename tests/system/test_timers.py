@@ -145,6 +145,7 @@ async def test_DL3_what_is_too_far_is_refused_with_the_limit(autojump_clock: Moc
         await w.producer.send(Message("Orders", b"x", delay=timedelta(days=2, hours=23)))
 
 
+@pytest.mark.slow
 async def test_DL3_a_delivered_message_that_fails_is_tried_again_as_any_other(autojump_clock: MockClock) -> None:
     async with world() as w:
         got = Recorder(lambda message: ConsumeResult.RETRY if message.reconsume_times < 2 else None)
@@ -160,6 +161,7 @@ async def test_DL3_a_delivered_message_that_fails_is_tried_again_as_any_other(au
     assert [at - start for at in got.times] == pytest.approx([60, 70, 100], abs=1)
 
 
+@pytest.mark.slow
 async def test_DL3_messages_outlive_a_broker_that_is_stopped_and_one_that_is_killed(autojump_clock: MockClock) -> None:
     async with world() as w:
         got = Recorder()

@@ -34,6 +34,7 @@ def items(count: int, body: bytes = b"x") -> bytes:
     return encode_batch_items([BatchItem(0, body, b"")] * count)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize(
     "body",

@@ -62,6 +62,7 @@ async def beside(network: MemoryNetwork, address: str, work: Callable[[], object
 # --- heartbeats ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", [consumers(20_000), producers(90_000)], ids=["groups", "producers"])
 async def test_a_heartbeat_of_more_groups_than_a_client_may_be_in_is_refused_and_nothing_of_it_noted(
     autojump_clock: MockClock, data: HeartbeatData
@@ -102,6 +103,7 @@ async def test_too_many_subscriptions_are_refused(autojump_clock: MockClock) -> 
         assert broker.clients.consumers.group("g") is None
 
 
+@pytest.mark.slow
 def test_groups_are_made_in_time_that_does_not_grow_with_those_that_are_there() -> None:
     def seconds(there: int) -> float:
         table = SubscriptionGroupTable(BrokerConfig(), MemoryStorage())

@@ -118,6 +118,7 @@ async def test_a_broker_of_20000_topics_is_known_to_its_name_server_whole(autoju
             assert broker.registration.registered_with == [server.address]
 
 
+@pytest.mark.slow
 async def test_a_topic_that_is_deleted_among_thousands_is_forgotten_with_the_next_period(
     autojump_clock: MockClock,
 ) -> None:

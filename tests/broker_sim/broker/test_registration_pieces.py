@@ -68,6 +68,7 @@ async def create(client: Client, name: str) -> None:
 # --- topics that come and go -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_topics_that_are_deleted_while_they_are_registered_do_not_end_the_broker(
     autojump_clock: MockClock,
 ) -> None:
@@ -172,6 +173,7 @@ async def test_only_the_last_piece_of_a_state_that_is_not_known_carries_its_vers
         assert [version for _, version, _ in again] == [broker.topics.data_version] * len(first)
 
 
+@pytest.mark.slow
 async def test_many_topics_come_in_pieces_whatever_the_settings_say(autojump_clock: MockClock) -> None:
     network = MemoryNetwork()
     async with name_servers(network) as (server,), opened(network, [server.address]) as broker:

@@ -66,6 +66,7 @@ async def test_rates_are_of_the_last_seconds(autojump_clock: MockClock) -> None:
         assert 2.4 <= statistics.rate(put, 60) <= 2.6
 
 
+@pytest.mark.slow
 async def test_an_idle_broker_keeps_nothing_and_a_busy_one_not_for_ever(autojump_clock: MockClock) -> None:
     async with counting() as statistics:
         statistics.note_put(1)

@@ -183,6 +183,7 @@ def test_a_running_brokers_newest_messages_are_found_before_the_index_has_them(l
     store.close()
 
 
+@pytest.mark.slow
 def test_an_offset_id_finds_its_message(look, golden):
     for known in golden.messages[::20]:
         assert look.rows("query", golden.root, "--id", known["offsetMsgId"]) == [known]
@@ -245,6 +246,7 @@ def test_our_index_is_clean_while_it_runs_when_killed_and_when_stopped(look, tmp
     assert summary["index_files"] == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "data", "said"),
     [

@@ -398,6 +398,7 @@ def at_once(*arguments: str, before: Sequence[str] = (), **options: Any) -> subp
     return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, check=False, **options)
 
 
+@pytest.mark.slow
 def test_a_terminal_that_knows_few_letters_gets_the_others_escaped(tmp_path):
     store = ours(tmp_path / "s")
     put_all(store, [message("ein Kännchen 咖啡".encode(), topic="Orders")])

@@ -184,6 +184,7 @@ def test_a_warning_names_the_line_and_the_key_that_was_meant() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_file_of_another_kind_is_said_to_be_one_in_few_words() -> None:
     _, warnings = read_namesrv_properties("bindAddress=::1\n" + "".join(f"line{n}: text\n" for n in range(100_000)))
     assert len(warnings) == 21

@@ -94,6 +94,7 @@ def table_of(values):
     return table
 
 
+@pytest.mark.slow
 async def test_the_file_of_the_key_values_is_written_in_small_steps_and_copied_once():
     """It was put together as one text, and again as a longer one, and again, in one turn."""
     table = table_of({key: key * (1000 * KIB) for key in "abcd"})

@@ -127,6 +127,7 @@ def test_a_small_compressed_registration_does_not_become_a_large_one(name):
     assert longest(read)[0] < MOST_SECONDS
 
 
+@pytest.mark.slow
 def test_more_topics_at_once_than_there_may_be_are_refused():
     """What becomes of a registration in memory goes with its size; that of 50,000 topics of a real broker is taken."""
     data = run_steps(encode_steps(topics(50_000), DataVersion()))

@@ -366,6 +366,7 @@ def test_a_store_that_cannot_be_opened_leaves_no_file_open(tmp_path):
     assert os.listdir("/dev/fd") == before
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_loses_nothing_it_acknowledged(tmp_path):
     program = f"""
 from rocketpy_broker_sim.config import MessageStoreConfig

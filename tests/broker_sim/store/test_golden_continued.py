@@ -28,6 +28,7 @@ def write_on(store, golden: GoldenStore, round_number: int) -> dict[tuple[str, i
     return sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["close", "abandon"])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_written_on_stays_with_what_was_there(name, end, tmp_path):
@@ -69,6 +70,7 @@ def positions(golden: GoldenStore, topic: str, queue_id: int) -> dict[int, int]:
     return {row["queueOffset"]: row["physicalOffset"] for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crashed", [False, True], ids=["stopped", "crashed"])
 @pytest.mark.parametrize("files", [1, 2])
 @pytest.mark.parametrize("name", OLD_ENOUGH)

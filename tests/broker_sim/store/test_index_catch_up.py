@@ -248,6 +248,7 @@ def appended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", range(1, 9))
 def test_it_goes_on_amid_the_keys_of_a_message_after_a_kill(step: int):
     assert index_of(ONE_WITH_MANY, killed_after=step) == index_of(ONE_WITH_MANY)

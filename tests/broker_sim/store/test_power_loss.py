@@ -244,6 +244,7 @@ def test_groups_do_not_stand_behind_what_survived():
     assert table.changed
 
 
+@pytest.mark.slow
 def test_what_was_cut_off_stays_away_though_the_power_fails_before_the_next_flush():
     """Of two records that nobody had promised the first was lost; another of its size then stands before the second."""
     disk = SimDisk()

@@ -253,6 +253,7 @@ def contents(storage: MemoryStorage) -> dict[str, bytes]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.data())
 def test_threat_M12_damage_in_the_flushed_part_is_never_hidden(data):

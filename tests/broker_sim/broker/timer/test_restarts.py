@@ -25,6 +25,7 @@ def keys(setup: Timed) -> list[str]:
     return [message.wire_properties["UNIQ_KEY"] for message in setup.messages()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_after", [0.2, 4.97, 5.02, 5.5, 5.96, 6.0, 6.31, 30])
 async def test_DL3_a_stop_in_the_middle_of_a_second_loses_none_and_repeats_none(
     autojump_clock: MockClock, stop_after: float
