@@ -23,6 +23,7 @@ from rocketpy.wire.record import (
     reserve_crc_property,
 )
 from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
+from rocketpy.wire.words import int_array, long_array
 from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.put_result import (
     IncomingMessage,
@@ -33,6 +34,7 @@ from rocketpy_broker_sim.store.put_result import (
 )
 from rocketpy_broker_sim.store.queue.consume_queue import MAX_QUEUE_ID, UNIT
 from rocketpy_broker_sim.store.queue.dispatch_request import DispatchRequest, is_consumable, tags_code_of
+from rocketpy_broker_sim.store.queue.units import pack_units
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
@@ -258,9 +260,9 @@ class MessageWriter:
             codes = [tags_code_of(text) for text in properties]
         else:
             codes = [0] * len(properties)
+        units = pack_units(long_array(positions), int_array(sizes), codes)
         for at in range(0, len(sizes), TOGETHER):
             part = slice(at, at + TOGETHER)
-            units = b"".join(map(UNIT.pack, positions[part], sizes[part], codes[part]))
             request = DispatchRequest(
                 queue,
                 queue.next_offset + at,
@@ -270,7 +272,7 @@ class MessageWriter:
                 timestamp,
                 sys_flag,
                 properties[part],
-                units,
+                units[at * UNIT.size : (at + TOGETHER) * UNIT.size],
             )
             self._gathered.append(request)
         queue.next_offset += len(sizes)

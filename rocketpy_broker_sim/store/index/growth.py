@@ -11,8 +11,8 @@ from array import array
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from rocketpy.wire.words import big_endian, int_array, words_of
 from rocketpy_broker_sim.store.index.file import ENTRY, SLOT, IndexFile, IndexHeader, IndexShape
-from rocketpy_broker_sim.store.index.key_columns import big_endian, int_array, words_of
 from rocketpy_broker_sim.store.index.slot_memory import PAGE, SlotMemory, runs_of
 
 if TYPE_CHECKING:

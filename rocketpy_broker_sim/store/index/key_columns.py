@@ -1,57 +1,17 @@
-"""Keys that are to be indexed, column by column: files take them by the thousand, and an object each would be too dear.
-
-Numbers stand in arrays of the machine's own byte order. Beside the columns here is what turns the bytes of files, which
-are big endian, into such arrays and back.
-"""
+"""Keys that are to be indexed, column by column: files take many at a time, and an object each would be too dear."""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
-from struct import pack
-from sys import byteorder
 
-__all__ = ["IndexKey", "KeyColumns", "big_endian", "int_array", "long_array", "positions_of_units", "words_of"]
+from rocketpy.wire.words import int_array, long_array
+
+__all__ = ["IndexKey", "KeyColumns"]
 
 IndexKey = tuple[int, int, int]
 """A key that is to be indexed: hash of ``topic#key``, where its message stands in the log, when that was stored, ms."""
-
-_UNIT_WORDS = 5
-"""Words of 32 bits in a unit of a consume queue: position, which takes two, size, and tags code, which takes two."""
-_HIGH, _LOW = (1, 0) if byteorder == "little" else (0, 1)
-
-
-def big_endian(numbers: array[int]) -> array[int]:
-    """Numbers out of the bytes of a file, or ready for it."""
-    if byteorder == "little":
-        numbers.byteswap()
-    return numbers
-
-
-def int_array(numbers: Sequence[int]) -> array[int]:
-    """Numbers of 32 bits; in half the time that the array's own constructor takes."""
-    return array("i", pack(f"={len(numbers)}i", *numbers))
-
-
-def long_array(numbers: Sequence[int]) -> array[int]:
-    """Numbers of 64 bits."""
-    return array("q", pack(f"={len(numbers)}q", *numbers))
-
-
-def words_of(numbers: array[int]) -> tuple[array[int], array[int]]:
-    """The high words and the low words of numbers of 64 bits."""
-    words = array("i", numbers.tobytes())
-    return words[_HIGH::2], words[_LOW::2]
-
-
-def positions_of_units(units: bytes) -> array[int]:
-    """The positions in units of a consume queue."""
-    words = array("i", units)
-    found = array("i", bytes(8 * (len(words) // _UNIT_WORDS)))
-    found[0::2] = words[0::_UNIT_WORDS]
-    found[1::2] = words[1::_UNIT_WORDS]
-    return big_endian(array("q", found.tobytes()))
 
 
 class KeyColumns:

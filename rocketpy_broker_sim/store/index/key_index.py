@@ -19,9 +19,10 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.store.index.file import FOLDER, IndexFile, IndexShape
 from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
-from rocketpy_broker_sim.store.index.key_columns import KeyColumns, positions_of_units
+from rocketpy_broker_sim.store.index.key_columns import KeyColumns
 from rocketpy_broker_sim.store.index.keys import KeyHashes, hash_of
 from rocketpy_broker_sim.store.index.loading import load_files
+from rocketpy_broker_sim.store.queue.units import positions_of
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from rocketpy_broker_sim.store.steps import finish
 
@@ -207,7 +208,7 @@ class KeyIndex:
             else:
                 keys.extend(KeyColumns.of(self._hashes.of_all(single)))
                 single = []
-                keys.extend(self._hashes.of_batch(queue.topic, properties, positions_of_units(units), timestamp))
+                keys.extend(self._hashes.of_batch(queue.topic, properties, positions_of(units), timestamp))
         keys.extend(KeyColumns.of(self._hashes.of_all(single)))
         last = requests[-1]
         self._put(keys, last.position + last.size)

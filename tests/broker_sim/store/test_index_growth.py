@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.index.file import IndexShape
 from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
-from rocketpy_broker_sim.store.index.key_columns import IndexKey, KeyColumns, positions_of_units
+from rocketpy_broker_sim.store.index.key_columns import IndexKey, KeyColumns
 from rocketpy_broker_sim.store.index.slot_memory import PAGE, SlotMemory, runs_of
 
 NAME = "2" * 17
@@ -135,9 +135,3 @@ def test_runs_hold_the_pages_of_all_places_and_no_others(places: set[int], short
     assert pages == sorted({place // PAGE for place in places})
     assert all(begin % PAGE == 0 and (end % PAGE == 0 or end == count) for begin, end in runs)
     assert all(0 < end - begin <= 64 * PAGE for begin, end in runs)
-
-
-@given(st.lists(st.tuples(st.integers(0, (1 << 62) - 1), st.integers(1, 0x7FFFFFFF), st.integers(-(1 << 63), 1 << 62))))
-def test_positions_are_found_in_units(units: list[tuple[int, int, int]]) -> None:
-    packed = b"".join(struct.pack(">qiq", *unit) for unit in units)
-    assert list(positions_of_units(packed)) == [position for position, _, _ in units]
