@@ -12,6 +12,7 @@ from operator import add
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import LocalProtocolError, StoreError
+from rocketpy.wire.batch_columns import BatchColumns, columns_of
 from rocketpy.wire.names import RETRY_PREFIX, TOPIC_MAX_LENGTH, is_valid_stored_topic
 from rocketpy.wire.properties import CRC_PROPERTY_SIZE, MAX_PROPERTIES_SIZE, delete_property
 from rocketpy.wire.record import (
@@ -187,7 +188,8 @@ class MessageWriter:
         sys_flag = _with_host_bits(message)
         if sys_flag & TRANSACTION_MASK:
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
-        flags, bodies, sent = zip(*message.batch, strict=True)
+        batch = message.batch if isinstance(message.batch, BatchColumns) else columns_of(message.batch)
+        flags, bodies, sent = batch.flags, batch.bodies, batch.properties
         properties = self._stored_properties(sent, self._encoded(message.properties))
         body_sizes, text_sizes = list(map(len, bodies)), list(map(len, properties))
         fixed = record_size(queue.topic_bytes, b"", b"", sys_flag)
