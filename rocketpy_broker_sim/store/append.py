@@ -49,8 +49,8 @@ __all__ = ["MessageWriter"]
 
 RESERVED_BEYOND_BODY = 64 * 1024
 """How much larger than the largest body a record may be."""
-TOGETHER = 1000
-"""Records of a batch that are brought into their queue at a time."""
+TOGETHER = 1024
+"""Records of a batch that are brought into their queue at a time; Spark's sink sends no more in a frame."""
 ITEM_OVERHEAD = 22
 """Bytes of a batch item beside its body and properties."""
 _CRC_NAME = "__CRC32#"

@@ -173,7 +173,7 @@ class KeyIndex:
         """
         if self.failed or self.is_behind or not requests:
             return
-        size = sum([len(text) for request in requests for text in request.properties])
+        size = sum([sum(map(len, request.properties)) for request in requests])
         if size > MUCH:
             requests = self._before_long(requests)
         self._waiting.extend(requests)
