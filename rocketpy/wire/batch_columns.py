@@ -50,14 +50,18 @@ class BatchColumns(Sequence[BatchItem]):
         flags: The flag of each item.
         bodies: Its body.
         properties: Its properties.
+
+    Attributes:
+        have_same_names: Whether the properties of all items are known to have the same names in the same places.
     """
 
-    __slots__ = ("bodies", "flags", "properties")
+    __slots__ = ("bodies", "flags", "have_same_names", "properties")
 
     def __init__(self, flags: list[int], bodies: list[bytes], properties: list[bytes]) -> None:
         self.flags = flags
         self.bodies = bodies
         self.properties = properties
+        self.have_same_names = False
 
     def __len__(self) -> int:
         """The number of items."""

@@ -197,7 +197,8 @@ class MessageWriter:
         refusal = self._judge_batch(body_sizes, sum(map(len, sent)), max(text_sizes), sizes)
         if refusal is not None:
             return PutMessageResult(refusal)
-        return self._add_batch(queue, message, flags, bodies, properties, sizes, sys_flag)
+        alike = batch.have_same_names
+        return self._add_batch(queue, message, flags, bodies, properties, sizes, sys_flag, alike=alike)
 
     def _add_batch(
         self,
@@ -208,6 +209,8 @@ class MessageWriter:
         properties: list[bytes],
         sizes: list[int],
         sys_flag: int,
+        *,
+        alike: bool,
     ) -> PutMessageResult:
         total = sum(sizes)
         begin = self._log.reserve(total)
@@ -234,7 +237,7 @@ class MessageWriter:
             if self._with_crc:
                 records = list(map(fill_crc_property, records))
             positions = list(accumulate(sizes[:-1], initial=begin))
-            self._gather_batch(queue, positions, sizes, properties, timestamp, sys_flag)
+            self._gather_batch(queue, positions, sizes, properties, timestamp, sys_flag, alike=alike)
         except LocalProtocolError:
             self._log.position = begin
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
@@ -252,13 +255,15 @@ class MessageWriter:
         properties: Sequence[bytes],
         timestamp: int,
         sys_flag: int,
+        *,
+        alike: bool,
     ) -> None:
-        """Note the records of a batch for the dispatcher."""
+        """Note the records of a batch for the dispatcher; `alike` when their properties have the same names."""
         properties = self._without_room(properties)
         if queue.is_schedule:
             self._clock.mark(positions[0], timestamp)
             codes = [self._levels.deliver_time(text, timestamp) for text in properties]
-        elif b"TAGS" in b"".join(properties):
+        elif b"TAGS" in (properties[0] if alike else b"".join(properties)):
             codes = [tags_code_of(text) for text in properties]
         else:
             codes = [0] * len(properties)

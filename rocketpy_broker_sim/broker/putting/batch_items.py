@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 
 from rocketpy.errors import BrokerError, MessageDecodeError
 from rocketpy.message import PropertyName
+from rocketpy.wire.alike import have_same_names
 from rocketpy.wire.batch_columns import BatchColumns, decode_columns, decode_columns_steps
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.properties import decode_properties, encode_properties
@@ -52,6 +53,10 @@ FEW_ITEMS = 512
 """Messages of a batch that is read at once."""
 _FEW_BYTES = 64 * 1024
 """Bytes of properties that are looked through in one step."""
+_MANY = 64
+"""So many items are worth a look whether they have the same names."""
+_MUCH = 256 * 1024
+"""Bytes of properties that are compared in one step: a tenth of a millisecond."""
 _STEP = 128
 """Items that are cleaned in one step."""
 
@@ -84,10 +89,21 @@ def items_of(body: bytes) -> Generator[None, None, BatchColumns]:
     except MessageDecodeError as exc:
         raise _illegal(f"the batch cannot be read: {exc}") from exc
     _check(items)
+    items.have_same_names = _have_same_names(items.properties)
+    yield
     # Rarely true, and cheaper to find out for many of them together than for one after the other.
-    if not (yield from _is_any_forged(items.properties)):
-        return items
-    return (yield from _cleaned(items))
+    if items.have_same_names:
+        is_forged = _is_forged(items.properties[0])
+    else:
+        is_forged = yield from _is_any_forged(items.properties)
+    return (yield from _cleaned(items)) if is_forged else items
+
+
+def _have_same_names(properties: Sequence[bytes]) -> bool:
+    """Whether properties have the same names, as far as one step can tell."""
+    if len(properties) < _MANY or len(properties) * len(properties[0]) > _MUCH:
+        return False
+    return have_same_names(properties)
 
 
 def few_items_of(body: bytes) -> BatchColumns | RefusedBatch | None:

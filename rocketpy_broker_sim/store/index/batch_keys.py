@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from sys import byteorder
 from typing import NamedTuple
+
+from rocketpy.wire.alike import have_same_length, varying_columns
 
 __all__ = ["FEW", "absolute", "alike_hashes", "by_length"]
 
@@ -57,12 +59,11 @@ def absolute(value: int) -> int:
 
 def by_length(texts: Sequence[bytes]) -> Sequence[Sequence[int]]:
     """The numbers of texts of the same length, for each length."""
-    lengths = list(map(len, texts))
-    if lengths and lengths.count(lengths[0]) == len(lengths):
+    if have_same_length(texts):
         return [range(len(texts))]
     found: defaultdict[int, list[int]] = defaultdict(list)
-    for number, length in enumerate(lengths):
-        found[length].append(number)
+    for number, text in enumerate(texts):
+        found[len(text)].append(number)
     return list(found.values())
 
 
@@ -78,7 +79,7 @@ def alike_hashes(begun: int, texts: Sequence[bytes]) -> Sequence[array[int]] | N
     if shape is None:
         return None
     joined = b"".join(texts)
-    starts = _guessed_starts(texts, joined, shape.spans)
+    starts = _starts_of_columns(varying_columns(texts), shape)
     if starts is None:
         if not _are_alike(texts, joined, shape):
             return None
@@ -109,25 +110,19 @@ def _shape(text: bytes) -> _Shape | None:
     return _Shape(len(pairs), fixed, spans)
 
 
-def _guessed_starts(texts: Sequence[bytes], joined: bytes, spans: Sequence[_Span]) -> Sequence[int] | None:
-    """Where messages begin to differ in each of the values that are indexed; None where they differ elsewhere, too, or
-    where their shapes may.
-
-    In most batches a few characters differ, and a few messages say which. All others are compared as one text with
-    what is expected then.
-    """
-    first, middle, last, width = texts[0], texts[len(texts) // 2], texts[-1], len(texts[0])
-    expected, starts = bytearray(first * len(texts)), []
-    for begin, end, is_keys in spans:
-        start = begin
-        while start < end and first[start] == middle[start] == last[start]:
-            start += 1
-        starts.append(start)
-        for at in range(start, end):
-            expected[at::width] = column = joined[at::width]
-            if _PAIR_END in column or not column.isascii() or (is_keys and _SPACE in column):
-                return None
-    return starts if expected == joined else None
+def _starts_of_columns(columns: Mapping[int, bytes] | None, shape: _Shape) -> Sequence[int] | None:
+    """Where messages begin to differ in each of the values that are indexed; None where their shapes may differ."""
+    if columns is None or any(at in columns for at in chain(*shape.fixed)):
+        return None
+    if not all(column.isascii() and _PAIR_END not in column for column in columns.values()):
+        return None
+    starts = []
+    for begin, end, is_keys in shape.spans:
+        varying = [at for at in range(begin, end) if at in columns]
+        if is_keys and any(_SPACE in columns[at] for at in varying):
+            return None
+        starts.append(varying[0] if varying else end)
+    return starts
 
 
 def _are_alike(texts: Sequence[bytes], joined: bytes, shape: _Shape) -> bool:
