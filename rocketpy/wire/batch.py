@@ -88,9 +88,26 @@ def _of_columns(columns: MessageColumns, unique_ids: Iterable[str] | None) -> by
     """The batch of messages that are columns already."""
     ids = columns.unique_ids if columns.unique_ids is not None or unique_ids is None else list(unique_ids)
     texts = columns.properties
-    if ids is not None:
-        texts = [f"{text}{_ID_NAME}\x01{unique_id}\x02" for text, unique_id in zip(texts, ids, strict=True)]
-    return _packed(columns.bodies, None, texts) or _one_by_one(list(columns), ids)
+    packed = None if ids is None else _of_same_length(texts, ids)
+    if packed is None:
+        if ids is not None:
+            texts = [f"{text}{_ID_NAME}\x01{unique_id}\x02" for text, unique_id in zip(texts, ids, strict=True)]
+        packed = _all_encoded(texts)
+    return _packed(columns.bodies, None, packed) or _one_by_one(list(columns), ids)
+
+
+def _of_same_length(texts: Sequence[str], ids: Sequence[str]) -> Sequence[bytes] | None:
+    """Encoded properties with unique ids behind them, cut out of one text; None unless all have the same length."""
+    count = len(texts)
+    if len(ids) != count or len(set(map(len, texts))) != 1 or len(set(map(len, ids))) != 1:
+        return None
+    parts = [""] * (4 * count)
+    parts[0::4], parts[2::4] = texts, ids
+    parts[1::4], parts[3::4] = [f"{_ID_NAME}\x01"] * count, ["\x02"] * count
+    joined = "".join(parts)
+    if not joined.isascii():
+        return None
+    return [text for (text,) in struct.iter_unpack(f"{len(joined) // count}s", joined.encode())]
 
 
 def _in_columns(
@@ -107,30 +124,43 @@ def _in_columns(
     texts = _texts(names, properties, unique_ids)
     if texts is None:
         return None
-    return _packed([message.body for message in messages], [message.flag for message in messages], texts)
+    bodies, flags = [message.body for message in messages], [message.flag for message in messages]
+    return _packed(bodies, flags, _all_encoded(texts))
 
 
-def _packed(bodies: Sequence[bytes], flags: Sequence[int] | None, texts: Sequence[str]) -> bytes | None:
-    """The batch of messages with these bodies, flags (0 if None) and encoded properties; None if one does not fit."""
+def _all_encoded(texts: Iterable[str]) -> Sequence[bytes] | None:
+    """Texts as bytes; None if one cannot be encoded."""
     try:
-        packed = list(map(str.encode, texts))
+        return list(map(str.encode, texts))
+    except UnicodeEncodeError:
+        return None
+
+
+def _packed(bodies: Sequence[bytes], flags: Sequence[int] | None, packed: Sequence[bytes] | None) -> bytes | None:
+    """The batch of messages with these bodies, flags (0 if None) and properties; None if one does not fit."""
+    if packed is None:
+        return None
+    try:
         sizes, body_sizes = list(map(len, packed)), list(map(len, bodies))
         lengths = {size: _LENGTH_16.pack(size) for size in set(sizes)}
         items = [b""] * (4 * len(bodies))
         items[0::4] = _heads(sizes, body_sizes, flags)
         items[1::4] = bodies
-        items[2::4] = map(lengths.__getitem__, sizes)
+        items[2::4] = [*lengths.values()] * len(sizes) if len(lengths) == 1 else map(lengths.__getitem__, sizes)
         items[3::4] = packed
         return b"".join(items)
-    except (struct.error, UnicodeEncodeError):
+    except struct.error:
         return None
 
 
 def _heads(sizes: Sequence[int], body_sizes: Sequence[int], flags: Sequence[int] | None) -> Iterable[bytes]:
     """What stands before the bodies. Often there are few different ones."""
-    has_none = flags is None or (set(map(type, flags)) == {int} and not any(flags))
-    if has_none and len(set(sizes)) * len(set(body_sizes)) < len(sizes) // 2:
-        return map(_Heads().__getitem__, zip(sizes, body_sizes, strict=True))
+    if flags is None or (set(map(type, flags)) == {int} and not any(flags)):
+        kinds = len(set(sizes)) * len(set(body_sizes))
+        if kinds == 1:
+            return [_Heads()[sizes[0], body_sizes[0]]] * len(sizes)
+        if kinds < len(sizes) // 2:
+            return map(_Heads().__getitem__, zip(sizes, body_sizes, strict=True))
     totals = [FIXED_SIZE + size + body_size for size, body_size in zip(sizes, body_sizes, strict=True)]
     return map(_HEAD.pack, totals, repeat(0), repeat(0), repeat(0) if flags is None else flags, body_sizes)
 
