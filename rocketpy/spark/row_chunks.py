@@ -80,7 +80,7 @@ class _Encoder:
         except AttributeError:
             return False
         first = found[0]
-        if any(each is not first and each != first for each in found):
+        if found.count(first) < len(found):
             return False
         if first is not self._columns and first != self._columns:
             self._look_up(first)
@@ -124,8 +124,9 @@ def _texts(columns: Sequence[tuple[str, Sequence[Any]]], count: int) -> Sequence
         if not types <= _TEXT_OR_NULL:
             return None
         texts = column if types == _TEXT else [text for text in column if text is not None]
-        if not all(texts) or not "".join(texts).isprintable() or any(map(str.isspace, texts)):
-            return None
+        joined = "".join(texts)
+        if not all(texts) or not joined.isprintable() or (" " in joined and any(map(str.isspace, texts))):
+            return None  # the only blank that is printable is the space
         encoded = [
             before if text is None else f"{before}{name}\x01{text}\x02"
             for before, text in zip(encoded, column, strict=True)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import Final, NamedTuple
+from typing import Final
 
-from rocketpy.errors import ConfigError, LocalProtocolError, MessageDecodeError
+from rocketpy.errors import ConfigError, LocalProtocolError
 from rocketpy.message import Message, PropertyName
 from rocketpy.message.reply import REPLY
+from rocketpy.wire.batch_columns import FIXED_SIZE, BatchItem, decode_columns
 from rocketpy.wire.message_columns import MessageColumns
 from rocketpy.wire.names import is_retry_topic
 from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, encode_properties
@@ -23,35 +24,18 @@ __all__ = [
     "batch_item_size",
     "check_batch",
     "decode_batch",
-    "decode_batch_steps",
     "encode_batch",
     "encode_batch_items",
 ]
 
 _HEAD = struct.Struct(">iiiii")
 _LENGTH_16 = struct.Struct(">h")
-_ITEM = struct.Struct(">i8xii")
-"""The head as it is read: whatever magic number and checksum say, nobody looks at them."""
-_STEP = 256
-"""Items that are decoded in one step."""
-_FIXED = _HEAD.size + _LENGTH_16.size
 _TIMERS = frozenset({PropertyName.TIMER_DELAY_MS, PropertyName.TIMER_DELAY_SEC, PropertyName.TIMER_DELIVER_MS})
 _SPECIAL = _TIMERS | {PropertyName.DELAY, PropertyName.MESSAGE_TYPE}
 _WAIT: Final = PropertyName.WAIT
 """At hand: it is asked for with every message."""
 _ID_NAME: Final = PropertyName.UNIQUE_KEY
 _UNIQUE_KEY = b"%b\x01" % _ID_NAME.encode()
-
-
-class BatchItem(NamedTuple):
-    """One message of a batch; topic, queue and flags are those of the request."""
-
-    flag: int
-    """The number that the producer set, signed, of 32 bits."""
-    body: bytes
-    """The body, as it travels."""
-    properties: bytes
-    """In their encoded form."""
 
 
 def check_batch(messages: Sequence[Message]) -> None:
@@ -104,9 +88,26 @@ def _of_columns(columns: MessageColumns, unique_ids: Iterable[str] | None) -> by
     """The batch of messages that are columns already."""
     ids = columns.unique_ids if columns.unique_ids is not None or unique_ids is None else list(unique_ids)
     texts = columns.properties
-    if ids is not None:
-        texts = [f"{text}{_ID_NAME}\x01{unique_id}\x02" for text, unique_id in zip(texts, ids, strict=True)]
-    return _packed(columns.bodies, None, texts) or _one_by_one(list(columns), ids)
+    packed = None if ids is None else _of_same_length(texts, ids)
+    if packed is None:
+        if ids is not None:
+            texts = [f"{text}{_ID_NAME}\x01{unique_id}\x02" for text, unique_id in zip(texts, ids, strict=True)]
+        packed = _all_encoded(texts)
+    return _packed(columns.bodies, None, packed) or _one_by_one(list(columns), ids)
+
+
+def _of_same_length(texts: Sequence[str], ids: Sequence[str]) -> Sequence[bytes] | None:
+    """Encoded properties with unique ids behind them, cut out of one text; None unless all have the same length."""
+    count = len(texts)
+    if len(ids) != count or len(set(map(len, texts))) != 1 or len(set(map(len, ids))) != 1:
+        return None
+    parts = [""] * (4 * count)
+    parts[0::4], parts[2::4] = texts, ids
+    parts[1::4], parts[3::4] = [f"{_ID_NAME}\x01"] * count, ["\x02"] * count
+    joined = "".join(parts)
+    if not joined.isascii():
+        return None
+    return [text for (text,) in struct.iter_unpack(f"{len(joined) // count}s", joined.encode())]
 
 
 def _in_columns(
@@ -123,31 +124,44 @@ def _in_columns(
     texts = _texts(names, properties, unique_ids)
     if texts is None:
         return None
-    return _packed([message.body for message in messages], [message.flag for message in messages], texts)
+    bodies, flags = [message.body for message in messages], [message.flag for message in messages]
+    return _packed(bodies, flags, _all_encoded(texts))
 
 
-def _packed(bodies: Sequence[bytes], flags: Sequence[int] | None, texts: Sequence[str]) -> bytes | None:
-    """The batch of messages with these bodies, flags (0 if None) and encoded properties; None if one does not fit."""
+def _all_encoded(texts: Iterable[str]) -> Sequence[bytes] | None:
+    """Texts as bytes; None if one cannot be encoded."""
     try:
-        packed = list(map(str.encode, texts))
+        return list(map(str.encode, texts))
+    except UnicodeEncodeError:
+        return None
+
+
+def _packed(bodies: Sequence[bytes], flags: Sequence[int] | None, packed: Sequence[bytes] | None) -> bytes | None:
+    """The batch of messages with these bodies, flags (0 if None) and properties; None if one does not fit."""
+    if packed is None:
+        return None
+    try:
         sizes, body_sizes = list(map(len, packed)), list(map(len, bodies))
         lengths = {size: _LENGTH_16.pack(size) for size in set(sizes)}
         items = [b""] * (4 * len(bodies))
         items[0::4] = _heads(sizes, body_sizes, flags)
         items[1::4] = bodies
-        items[2::4] = map(lengths.__getitem__, sizes)
+        items[2::4] = [*lengths.values()] * len(sizes) if len(lengths) == 1 else map(lengths.__getitem__, sizes)
         items[3::4] = packed
         return b"".join(items)
-    except (struct.error, UnicodeEncodeError):
+    except struct.error:
         return None
 
 
 def _heads(sizes: Sequence[int], body_sizes: Sequence[int], flags: Sequence[int] | None) -> Iterable[bytes]:
     """What stands before the bodies. Often there are few different ones."""
-    has_none = flags is None or (set(map(type, flags)) == {int} and not any(flags))
-    if has_none and len(set(sizes)) * len(set(body_sizes)) < len(sizes) // 2:
-        return map(_Heads().__getitem__, zip(sizes, body_sizes, strict=True))
-    totals = [_FIXED + size + body_size for size, body_size in zip(sizes, body_sizes, strict=True)]
+    if flags is None or (set(map(type, flags)) == {int} and not any(flags)):
+        kinds = len(set(sizes)) * len(set(body_sizes))
+        if kinds == 1:
+            return [_Heads()[sizes[0], body_sizes[0]]] * len(sizes)
+        if kinds < len(sizes) // 2:
+            return map(_Heads().__getitem__, zip(sizes, body_sizes, strict=True))
+    totals = [FIXED_SIZE + size + body_size for size, body_size in zip(sizes, body_sizes, strict=True)]
     return map(_HEAD.pack, totals, repeat(0), repeat(0), repeat(0) if flags is None else flags, body_sizes)
 
 
@@ -155,7 +169,7 @@ class _Heads(dict[tuple[int, int], bytes]):
     """Heads of items without a flag, by the sizes of properties and body."""
 
     def __missing__(self, sizes: tuple[int, int]) -> bytes:
-        head = self[sizes] = _HEAD.pack(_FIXED + sum(sizes), 0, 0, 0, sizes[1])
+        head = self[sizes] = _HEAD.pack(FIXED_SIZE + sum(sizes), 0, 0, 0, sizes[1])
         return head
 
 
@@ -221,7 +235,7 @@ def _encoded(properties: Mapping[str, str], *, named: bool) -> tuple[bytes, byte
 def _around(body_size: int, name_size: int, flag: int, text: bytes, end: bytes) -> tuple[bytes, bytes]:
     """What stands before the body of an item, and what stands between it and the unique id."""
     size = len(text) + name_size + len(end)
-    return _HEAD.pack(_FIXED + body_size + size, 0, 0, flag, body_size), _LENGTH_16.pack(size) + text
+    return _HEAD.pack(FIXED_SIZE + body_size + size, 0, 0, flag, body_size), _LENGTH_16.pack(size) + text
 
 
 def _does_not_fit(message: Message, exc: Exception) -> LocalProtocolError:
@@ -233,7 +247,7 @@ def _does_not_fit(message: Message, exc: Exception) -> LocalProtocolError:
 
 def batch_item_size(message: Message) -> int:
     """Bytes of one message as an item of a batch body, for splitting."""
-    return _FIXED + len(message.body) + len(encode_properties(message.wire_properties).encode("utf-8", "replace"))
+    return FIXED_SIZE + len(message.body) + len(encode_properties(message.wire_properties).encode("utf-8", "replace"))
 
 
 def decode_batch(data: bytes, *, most: int = sys.maxsize) -> list[BatchItem]:
@@ -242,54 +256,13 @@ def decode_batch(data: bytes, *, most: int = sys.maxsize) -> list[BatchItem]:
     Raises:
         MessageDecodeError: the lengths in it do not add up.
     """
-    items: list[BatchItem] = []
-    _decode_items(data, 0, items, most)
-    return items
-
-
-def decode_batch_steps(data: bytes, *, most: int = sys.maxsize) -> Generator[None, None, list[BatchItem]]:
-    """As `decode_batch`, some hundred items a step."""
-    items: list[BatchItem] = []
-    position = 0
-    while position < len(data) and len(items) < most:
-        position = _decode_items(data, position, items, min(most, len(items) + _STEP))
-        yield
-    return items
-
-
-def _decode_items(data: bytes, position: int, items: list[BatchItem], most: int) -> int:
-    """Add items from a position on until there are so many of them. Returns where the next one begins."""
-    add, new = items.append, tuple.__new__  # the class's own takes twice as long
-    unpack, unpack_length, fixed, body_at = _ITEM.unpack_from, _LENGTH_16.unpack_from, _FIXED, _HEAD.size
-    end = len(data)
-    for _ in range(most - len(items)):
-        if position >= end:
-            break
-        if end - position < fixed:
-            raise _bad_item(position, len(items))
-        size, flag, body_size = unpack(data, position)
-        item_end = position + size
-        properties_at = position + fixed + body_size
-        if body_size < 0 or properties_at > item_end or item_end > end:
-            raise _bad_item(position, len(items))
-        body_end = properties_at - 2
-        if unpack_length(data, body_end)[0] != item_end - properties_at:  # never equal to a negative one
-            raise _bad_item(position, len(items))
-        add(new(BatchItem, (flag, data[position + body_at : body_end], data[properties_at:item_end])))
-        position = item_end
-    return position
+    return list(decode_columns(data, most=most))
 
 
 def encode_batch_items(items: Iterable[BatchItem]) -> bytes:
     """The body of a batch request from items as `decode_batch` gives them."""
     parts: list[bytes] = []
     for flag, body, properties in items:
-        head = _HEAD.pack(_FIXED + len(body) + len(properties), 0, 0, flag, len(body))
+        head = _HEAD.pack(FIXED_SIZE + len(body) + len(properties), 0, 0, flag, len(body))
         parts += (head, body, _LENGTH_16.pack(len(properties)), properties)
     return b"".join(parts)
-
-
-def _bad_item(position: int, count: int) -> MessageDecodeError:
-    return MessageDecodeError(
-        f"item {count} of a batch, at byte {position}, has lengths that do not add up", position=position
-    )

@@ -195,20 +195,18 @@ def encode_batch_records(
     try:
         middle = _FLAG_AND_TIME.pack(sys_flag, born_timestamp) + born_host + _LONG.pack(store_timestamp) + store_host
         middle += _RETRY_AND_PREPARED.pack(reconsume_times, prepared_transaction_offset)
-        heads = map(
-            _BATCH_HEADS[len(middle)].pack,
-            sizes,
-            repeat(magic),
-            [crc32(body) & 0x7FFFFFFF for body in bodies],
-            repeat(queue_id),
-            flags,
-            count(queue_offset),
-            accumulate(sizes, initial=physical_offset),
-            repeat(middle),
-            map(len, bodies),
-        )
-        before = _before(text_sizes, topic_prefix + topic)
-        return list(map(b"".join, zip(heads, bodies, before, properties, strict=False)))
+        crcs = [crc32(body) & 0x7FFFFFFF for body in bodies]
+        columns = sizes, repeat(magic), crcs, repeat(queue_id), flags, count(queue_offset)
+        positions = accumulate(sizes, initial=physical_offset)
+        layout, body_sizes = _BATCH_HEADS[len(middle)], list(map(len, bodies))
+        if len(set(text_sizes)) == len(set(body_sizes)) == 1:  # then a whole record is packed with one call
+            before = topic_prefix + topic + _LENGTH_16.pack(text_sizes[0])
+            layout = struct.Struct(f"{layout.format}{body_sizes[0]}s{len(before)}s{text_sizes[0]}s")
+            parts = bodies, repeat(before), properties
+            return list(map(layout.pack, *columns, positions, repeat(middle), body_sizes, *parts))
+        heads = map(layout.pack, *columns, positions, repeat(middle), body_sizes)
+        before_each = _before(text_sizes, topic_prefix + topic)
+        return list(map(b"".join, zip(heads, bodies, before_each, properties, strict=False)))
     except struct.error as exc:
         raise LocalProtocolError(f"a batch cannot be stored: {exc}") from exc
 

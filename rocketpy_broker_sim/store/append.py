@@ -12,6 +12,7 @@ from operator import add
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import LocalProtocolError, StoreError
+from rocketpy.wire.batch_columns import BatchColumns, columns_of
 from rocketpy.wire.names import RETRY_PREFIX, TOPIC_MAX_LENGTH, is_valid_stored_topic
 from rocketpy.wire.properties import CRC_PROPERTY_SIZE, MAX_PROPERTIES_SIZE, delete_property
 from rocketpy.wire.record import (
@@ -23,6 +24,7 @@ from rocketpy.wire.record import (
     reserve_crc_property,
 )
 from rocketpy.wire.sysflag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
+from rocketpy.wire.words import int_array, long_array
 from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.put_result import (
     IncomingMessage,
@@ -33,6 +35,7 @@ from rocketpy_broker_sim.store.put_result import (
 )
 from rocketpy_broker_sim.store.queue.consume_queue import MAX_QUEUE_ID, UNIT
 from rocketpy_broker_sim.store.queue.dispatch_request import DispatchRequest, is_consumable, tags_code_of
+from rocketpy_broker_sim.store.queue.units import pack_units
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
@@ -46,8 +49,8 @@ __all__ = ["MessageWriter"]
 
 RESERVED_BEYOND_BODY = 64 * 1024
 """How much larger than the largest body a record may be."""
-TOGETHER = 1000
-"""Records of a batch that are brought into their queue at a time."""
+TOGETHER = 1024
+"""Records of a batch that are brought into their queue at a time; Spark's sink sends no more in a frame."""
 ITEM_OVERHEAD = 22
 """Bytes of a batch item beside its body and properties."""
 _CRC_NAME = "__CRC32#"
@@ -185,7 +188,8 @@ class MessageWriter:
         sys_flag = _with_host_bits(message)
         if sys_flag & TRANSACTION_MASK:
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
-        flags, bodies, sent = zip(*message.batch, strict=True)
+        batch = message.batch if isinstance(message.batch, BatchColumns) else columns_of(message.batch)
+        flags, bodies, sent = batch.flags, batch.bodies, batch.properties
         properties = self._stored_properties(sent, self._encoded(message.properties))
         body_sizes, text_sizes = list(map(len, bodies)), list(map(len, properties))
         fixed = record_size(queue.topic_bytes, b"", b"", sys_flag)
@@ -193,7 +197,8 @@ class MessageWriter:
         refusal = self._judge_batch(body_sizes, sum(map(len, sent)), max(text_sizes), sizes)
         if refusal is not None:
             return PutMessageResult(refusal)
-        return self._add_batch(queue, message, flags, bodies, properties, sizes, sys_flag)
+        alike = batch.have_same_names
+        return self._add_batch(queue, message, flags, bodies, properties, sizes, sys_flag, alike=alike)
 
     def _add_batch(
         self,
@@ -204,6 +209,8 @@ class MessageWriter:
         properties: list[bytes],
         sizes: list[int],
         sys_flag: int,
+        *,
+        alike: bool,
     ) -> PutMessageResult:
         total = sum(sizes)
         begin = self._log.reserve(total)
@@ -230,7 +237,7 @@ class MessageWriter:
             if self._with_crc:
                 records = list(map(fill_crc_property, records))
             positions = list(accumulate(sizes[:-1], initial=begin))
-            self._gather_batch(queue, positions, sizes, properties, timestamp, sys_flag)
+            self._gather_batch(queue, positions, sizes, properties, timestamp, sys_flag, alike=alike)
         except LocalProtocolError:
             self._log.position = begin
             return PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
@@ -248,19 +255,21 @@ class MessageWriter:
         properties: Sequence[bytes],
         timestamp: int,
         sys_flag: int,
+        *,
+        alike: bool,
     ) -> None:
-        """Note the records of a batch for the dispatcher."""
+        """Note the records of a batch for the dispatcher; `alike` when their properties have the same names."""
         properties = self._without_room(properties)
         if queue.is_schedule:
             self._clock.mark(positions[0], timestamp)
             codes = [self._levels.deliver_time(text, timestamp) for text in properties]
-        elif b"TAGS" in b"".join(properties):
+        elif b"TAGS" in (properties[0] if alike else b"".join(properties)):
             codes = [tags_code_of(text) for text in properties]
         else:
             codes = [0] * len(properties)
+        units = pack_units(long_array(positions), int_array(sizes), codes)
         for at in range(0, len(sizes), TOGETHER):
             part = slice(at, at + TOGETHER)
-            units = b"".join(map(UNIT.pack, positions[part], sizes[part], codes[part]))
             request = DispatchRequest(
                 queue,
                 queue.next_offset + at,
@@ -270,7 +279,7 @@ class MessageWriter:
                 timestamp,
                 sys_flag,
                 properties[part],
-                units,
+                units[at * UNIT.size : (at + TOGETHER) * UNIT.size],
             )
             self._gathered.append(request)
         queue.next_offset += len(sizes)

@@ -7,7 +7,7 @@ QueryMessageResult.
 
 from __future__ import annotations
 
-import struct
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from itertools import repeat
@@ -17,6 +17,7 @@ import attrs
 
 from rocketpy.message import MessageExt, PropertyName
 from rocketpy.wire.message_codec import BatchItem, decode_record
+from rocketpy.wire.words import big_endian, long_array, words_of
 
 __all__ = [
     "Arrival",
@@ -30,8 +31,6 @@ __all__ = [
     "PutMessageResult",
     "PutMessageStatus",
 ]
-
-_INT64 = struct.Struct(">q")
 
 
 class PutMessageStatus(Enum):
@@ -228,8 +227,10 @@ class PutMessageResult:
         host = self._store_host
         if not self.offsets:
             return f"{host.hex().upper()}{self.physical_offset & 0xFFFFFFFFFFFFFFFF:016X}"
-        ids = host.join([b"", *map(_INT64.pack, self.offsets)])
-        return ids.hex(",", len(host) + _INT64.size).upper()
+        size = len(host) + 8
+        words, step = array("i", (host + bytes(8)) * len(self.offsets)), size // 4
+        words[step - 2 :: step], words[step - 1 :: step] = map(big_endian, words_of(long_array(self.offsets)))
+        return words.tobytes().hex(",", size).upper()
 
     def __repr__(self) -> str:
         """One line for a log."""

@@ -26,7 +26,7 @@ def parts_of(batch: list[Message]) -> list[tuple[str, bytes, int, list[tuple[str
 
 
 BATCHES = st.lists(messages("T"), min_size=1, max_size=5) | st.lists(
-    st.sampled_from([Message("T", b"x" * size, keys=key) for size in (1, 2) for key in ("a", "b", "cc")]),
+    st.sampled_from([Message("T", b"x" * size, keys=key) for size in (1, 2) for key in ("a", "b", "cc", "ü")]),
     min_size=1,
     max_size=30,
 )
@@ -44,6 +44,15 @@ def test_a_batch_of_columns_has_the_bytes_of_a_batch_of_messages(batch: list[Mes
     assert encode_batch(columns_of(batch), ids) == encode_batch(batch, ids)
     assert encode_batch(columns_of(batch, ids), ["other"] * len(batch)) == encode_batch(batch, ids)
     assert encode_batch(columns_of(batch, ids)) == encode_batch(batch, ids)
+
+
+@given(st.lists(st.sampled_from(["a", "b", "ü"]), min_size=1, max_size=9), st.sampled_from([["1"], ["1", "22"], ["ü"]]))
+def test_texts_and_ids_may_have_the_same_length_in_characters_or_in_bytes(keys: list[str], ids: list[str]) -> None:
+    batch = [Message("T", b"x", keys=key) for key in keys]
+    each = [ids[at % len(ids)] for at in range(len(batch))]
+    assert encode_batch(columns_of(batch), each) == b"".join(
+        encode_batch([message], [unique_id]) for message, unique_id in zip(batch, each, strict=True)
+    )
 
 
 @given(BATCHES, st.booleans())

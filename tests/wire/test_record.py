@@ -182,7 +182,11 @@ def test_a_head_that_is_not_whole_is_a_decode_error(size: int) -> None:
     assert caught.value.position == 0
 
 
-@given(st.lists(st.tuples(st.integers(-1, 1), st.binary(max_size=40), st.binary(max_size=200)), min_size=1, max_size=4))
+ITEMS = st.lists(st.tuples(st.integers(-1, 1), st.binary(max_size=40), st.binary(max_size=200)), min_size=1, max_size=4)
+SAME_SIZES = st.lists(st.tuples(st.integers(-1, 1), st.binary(min_size=3, max_size=3), st.just(b"text")), min_size=1)
+
+
+@given(ITEMS | SAME_SIZES)
 def test_records_of_a_batch_are_those_of_messages_one_after_the_other(items: list[tuple[int, bytes, bytes]]) -> None:
     for born_host, sys_flag, topic in ((PLAIN["born_host"], 0, b"T"), (bytes(20), BORN_HOST_V6, b"T" * 200)):
         common = {**PLAIN, "born_host": born_host, "sys_flag": sys_flag, "topic": topic}

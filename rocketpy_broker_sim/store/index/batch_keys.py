@@ -7,11 +7,15 @@ one message at a time, which `keys` does.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from struct import unpack
+from sys import byteorder
+from typing import NamedTuple
+
+from rocketpy.wire.alike import have_same_length, varying_columns
 
 __all__ = ["FEW", "absolute", "alike_hashes", "by_length"]
 
@@ -25,7 +29,24 @@ _STEPS = 6
 _PAIR_END, _SPACE = 2, 32
 _UNIQUE, _KEYS = b"UNIQ_KEY", b"KEYS"
 
-Span = tuple[int, int]
+
+class _Span(NamedTuple):
+    """Where a value stands that is indexed."""
+
+    begin: int
+    end: int
+    is_keys: bool
+    """Whether it may be several keys."""
+
+
+class _Shape(NamedTuple):
+    """Of properties that may have others alike."""
+
+    pairs: int
+    fixed: Sequence[range]
+    """Where names and separators stand."""
+    spans: Sequence[_Span]
+    """In the order in which they are indexed."""
 
 
 def absolute(value: int) -> int:
@@ -36,69 +57,106 @@ def absolute(value: int) -> int:
     return 0 if value == 0x80000000 else 0x100000000 - value
 
 
-def by_length(texts: Sequence[bytes]) -> Iterator[Sequence[int]]:
+def by_length(texts: Sequence[bytes]) -> Sequence[Sequence[int]]:
     """The numbers of texts of the same length, for each length."""
-    if len(set(map(len, texts))) == 1:
-        yield range(len(texts))
-        return
+    if have_same_length(texts):
+        return [range(len(texts))]
     found: defaultdict[int, list[int]] = defaultdict(list)
     for number, text in enumerate(texts):
         found[len(text)].append(number)
-    yield from found.values()
+    return list(found.values())
 
 
-def alike_hashes(begun: int, texts: Sequence[bytes]) -> list[tuple[int, ...]] | None:
-    """The hashes of each message in the order in which they are indexed; None where the shapes differ.
+def alike_hashes(begun: int, texts: Sequence[bytes]) -> Sequence[array[int]] | None:
+    """The hashes of all messages: the first of each, the second of each, in the order in which they are indexed; None
+    where the shapes differ.
 
     Args:
         begun: Hash of what stands before every key.
         texts: Properties of the same length.
     """
-    joined, count = b"".join(texts), len(texts)
-    spans = _spans(texts[0], joined, count)
-    if spans is None:
+    shape = _shape(texts[0])
+    if shape is None:
         return None
-    columns = [_hashes(begun, joined, count, span) for span in spans]
-    return list(zip(*columns, strict=True)) if columns else [()] * count
+    joined = b"".join(texts)
+    starts = _starts_of_columns(varying_columns(texts), shape)
+    if starts is None:
+        if not _are_alike(texts, joined, shape):
+            return None
+        starts = [_start(joined, len(texts), span) for span in shape.spans]
+    pairs = zip(shape.spans, starts, strict=True)
+    return [_hashes(begun, joined, len(texts), span, start) for span, start in pairs]
 
 
-def _spans(first: bytes, joined: bytes, count: int) -> list[Span] | None:
-    """Where the values stand that are indexed; None where that is not the same in all texts, or is not so simple."""
-    pairs = first.split(b"\x02")
-    if pairs.pop() or not joined.isascii():
-        return None
-    if joined.count(_PAIR_END) != count * len(pairs):
+def _shape(text: bytes) -> _Shape | None:
+    """The shape of properties; None where it is not so simple."""
+    pairs = text.split(b"\x02")
+    if pairs.pop() or not text.isascii():
         return None
     at, fixed = 0, []
-    found: dict[bytes, list[Span]] = {_UNIQUE: [], _KEYS: []}
+    found: dict[bytes, list[_Span]] = {_UNIQUE: [], _KEYS: []}
     for pair in pairs:
         name = pair.partition(b"\x01")[0]
         begin, end = at + len(name) + 1, at + len(pair)
-        fixed += [range(at, begin), (end,)]
+        fixed += [range(at, begin), range(end, end + 1)]
         if name in found:
-            found[name].append((begin, end))
+            found[name].append(_Span(begin, end, name == _KEYS))
         at = end + 1
-    width = len(first)
-    if max(map(len, found.values())) > 1 or any(joined[at::width].count(first[at]) != count for at in chain(*fixed)):
+    if max(map(len, found.values())) > 1:
         return None
-    if b" " in joined and any(_SPACE in joined[at::width] for span in found[_KEYS] for at in range(*span)):
+    spans = [span for span in (*found[_UNIQUE], *found[_KEYS]) if span.begin < span.end]
+    if any(span.is_keys and _SPACE in text[span.begin : span.end] for span in spans):
         return None  # several keys
-    return [span for span in (*found[_UNIQUE], *found[_KEYS]) if span[0] < span[1]]
+    return _Shape(len(pairs), fixed, spans)
 
 
-def _hashes(begun: int, joined: bytes, count: int, span: Span) -> list[int]:
-    """The hash of one value of every text."""
+def _starts_of_columns(columns: Mapping[int, bytes] | None, shape: _Shape) -> Sequence[int] | None:
+    """Where messages begin to differ in each of the values that are indexed; None where their shapes may differ."""
+    if columns is None or any(at in columns for at in chain(*shape.fixed)):
+        return None
+    if not all(column.isascii() and _PAIR_END not in column for column in columns.values()):
+        return None
+    starts = []
+    for begin, end, is_keys in shape.spans:
+        varying = [at for at in range(begin, end) if at in columns]
+        if is_keys and any(_SPACE in columns[at] for at in varying):
+            return None
+        starts.append(varying[0] if varying else end)
+    return starts
+
+
+def _are_alike(texts: Sequence[bytes], joined: bytes, shape: _Shape) -> bool:
+    """Whether all texts have the shape of the first."""
+    count, first, width = len(texts), texts[0], len(texts[0])
+    if not joined.isascii() or joined.count(_PAIR_END) != count * shape.pairs:
+        return False
+    if any(joined[at::width].count(first[at]) != count for at in chain(*shape.fixed)):
+        return False
+    keys = [span for span in shape.spans if span.is_keys] if b" " in joined else []
+    return not any(_SPACE in joined[at::width] for span in keys for at in range(span.begin, span.end))
+
+
+def _start(joined: bytes, count: int, span: _Span) -> int:
+    """Where messages begin to differ in a value."""
     width = len(joined) // count
+    for at in range(span.begin, span.end):
+        if joined[at::width].count(joined[at]) != count:
+            return at
+    return span.end
+
+
+def _hashes(begun: int, joined: bytes, count: int, span: _Span, start: int) -> array[int]:
+    """The hash of one value of every text; they begin to differ at `start`."""
     value = begun
-    for at in range(*span):
-        column = joined[at::width]
-        if column.count(column[0]) != count:
-            return _in_lanes(value, [joined[column::width] for column in range(at, span[1])], count)
-        value = value * 31 + column[0] & _MASK
-    return [absolute(value)] * count
+    for character in joined[span.begin : start]:
+        value = value * 31 + character & _MASK
+    if start == span.end:
+        return array("i", [absolute(value)]) * count
+    width = len(joined) // count
+    return _in_lanes(value, [joined[at::width] for at in range(start, span.end)], count)
 
 
-def _in_lanes(value: int, columns: Sequence[bytes], count: int) -> list[int]:
+def _in_lanes(value: int, columns: Sequence[bytes], count: int) -> array[int]:
     """Go on with more characters, in as many lanes as there are texts; `value` is the hash up to there."""
     ones, mask = _constants(count)
     lanes = ones * value
@@ -108,8 +166,19 @@ def _in_lanes(value: int, columns: Sequence[bytes], count: int) -> list[int]:
         lanes = lanes * 31 + int.from_bytes(spread, "little")
         if step % _STEPS == 0:
             lanes &= mask
-    values = unpack(f"<{count}Q", (lanes & mask).to_bytes(_LANE * count, "little"))
-    return [value if value < 0x80000000 else absolute(value) for value in values]
+    return _absolutes(lanes & mask, count)
+
+
+def _absolutes(lanes: int, count: int) -> array[int]:
+    """`absolute` of the hash in each lane."""
+    ones, mask = _constants(count)
+    negative = lanes >> 31 & ones
+    # All bits of a negative one are turned over, and one is added; what overflows by that leaves nothing but its sign.
+    lanes = (lanes ^ negative * _MASK) + negative & mask >> 1
+    words = array("i", lanes.to_bytes(_LANE * count, "little"))
+    if byteorder == "big":
+        words.byteswap()
+    return words[::2]
 
 
 @lru_cache(maxsize=16)

@@ -8,23 +8,35 @@ sealed. Plays the part of IndexFile.putKey and of the flushing in IndexService.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from rocketpy.wire.words import big_endian, int_array, words_of
 from rocketpy_broker_sim.store.index.file import ENTRY, SLOT, IndexFile, IndexHeader, IndexShape
-from rocketpy_broker_sim.store.index.slot_memory import PAGE, SlotMemory, big_endian
+from rocketpy_broker_sim.store.index.slot_memory import PAGE, SlotMemory, runs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from rocketpy.seams import File, Storage
-    from rocketpy_broker_sim.store.index.keys import IndexKey
+    from rocketpy.seams import Storage
+    from rocketpy_broker_sim.store.index.key_columns import KeyColumns
 
 __all__ = ["GrowingIndexFile"]
 
 _SLOTS_AT = len(IndexHeader().pack())
 _CHUNK = 64 * 1024
 _MOST_SECONDS = 0x7FFFFFFF
+_ENTRY_WORDS = 5
+"""Words of 32 bits in an entry: hash, position, which takes two, seconds, and the number of the entry before."""
+
+
+class _Appended(NamedTuple):
+    """Entries that were appended together."""
+
+    places: array[int]
+    """The slot of each."""
+    before: array[int]
+    """What each found there."""
 
 
 class _Sealed(NamedTuple):
@@ -32,22 +44,25 @@ class _Sealed(NamedTuple):
 
     header: IndexHeader
     """The header that is written with them."""
-    heads: Mapping[int, int]
-    """Slot to the number of its newest entry."""
+    appended: Sequence[_Appended]
+    """The entries that slots are to lead to."""
 
 
 class GrowingIndexFile(IndexFile):
     """The newest file of an index.
 
     Attributes:
+        waiting: How many entries wait in memory for a flush that has not begun.
         is_dirty: Whether it has what is neither flushed nor sealed.
     """
 
     def __init__(self, storage: Storage, name: str, shape: IndexShape) -> None:
         super().__init__(storage, name, shape)
-        self._heads: dict[int, int] = {}
         self._slots = SlotMemory(shape.slots, self._read_slots)
+        self._are_sound = True  # whether the file had no slots that lead nowhere
+        self._appended: list[_Appended] = []
         self._sealed: _Sealed | None = None
+        self.waiting = 0
         self.is_dirty = False
 
     def create(self) -> None:
@@ -59,6 +74,7 @@ class GrowingIndexFile(IndexFile):
             file.close()
             raise
         self._file = file
+        self._slots.begin_empty()
 
     def follow(self, before: IndexHeader) -> None:
         """Go on where the file before this one ends. An empty one begins there, as in Java: its first entry counts the
@@ -75,75 +91,89 @@ class GrowingIndexFile(IndexFile):
 
     # --- appending, by the loop
 
-    @property
-    def waiting(self) -> int:
-        """How many slots wait in memory for a flush that has not begun."""
-        return len(self._heads)
-
     def head(self, slot: int) -> int:
         """Number of the newest entry of a slot, 0 for none."""
-        number = self._heads.get(slot)
+        number = self._slots.known(slot)
         if number is None:
-            sealed = self._sealed  # taken once: the flushing thread puts None there when the file has it
-            number = None if sealed is None else sealed.heads.get(slot)
-        return super().head(slot) if number is None else number
+            return super().head(slot)
+        return number if 0 < number <= self.header.next_entry else 0
 
-    def append(self, keys: Sequence[IndexKey]) -> int:
+    def append(self, keys: KeyColumns) -> int:
         """Add as many keys as fit, in log order; returns how many. Repeating it after an error does no harm."""
         header = self.header
         first = header.next_entry
-        keys = keys[: self.shape.entries - first]
-        if not keys:
+        room = self.shape.entries - first
+        if len(keys) > room:
+            keys = keys[:room]
+        count = len(keys)
+        if not count:
             return 0
-        fresh: dict[int, int] = {}
-        entries, filled = self._entries(keys, fresh)
-        self._opened().pwrite(entries, self.shape.entries_at + first * ENTRY.size)
-        self._heads.update(fresh)
-        self._slots.update(fresh)
-        _, position, time = keys[0]
+        slots = self.shape.slots
+        places = [hashed % slots for hashed in keys.hashes]
+        before, filled = self._before(places)
+        appended = _Appended(int_array(places), int_array(before))
+        self._opened().pwrite(self._packed(keys, appended.before), self.shape.entries_at + first * ENTRY.size)
+        self._appended.append(appended)  # before the slots change: a flush takes back what it was not to see
+        self._slots.update(places, range(first, first + count))
+        self.waiting += count
+        position, time = keys.positions[0], keys.times[0]
         if first > 1:
             time, position = header.begin_timestamp, header.begin_position
-        _, end, newest = keys[-1]
-        self.header = IndexHeader(time, newest, position, end, header.slot_count + filled, first + len(keys))
+        self.header = IndexHeader(
+            time, keys.times[-1], position, keys.positions[-1], header.slot_count + filled, first + count
+        )
         self.is_dirty = True
-        return len(keys)
+        return count
 
-    def _entries(self, keys: Sequence[IndexKey], fresh: dict[int, int]) -> tuple[bytes, int]:
-        """The entries of keys, and how many slots they are the first in; notes the newest of each slot."""
-        slots, number = self.shape.slots, self.header.next_entry
-        hashes, positions, times = zip(*keys, strict=True)
-        places = [hashed % slots for hashed in hashes]
-        before = self._heads_of(places)
-        fresh.update(zip(places, range(number, number + len(keys)), strict=True))
-        filled = before.count(0)
-        if len(fresh) < len(places):
-            filled -= _chain(places, before, number)
-        return b"".join(map(ENTRY.pack, hashes, positions, self._seconds(times), before)), filled
-
-    def _heads_of(self, places: Sequence[int]) -> list[int]:
-        """`head` of many slots, for as few calls as there can be."""
+    def _before(self, places: Sequence[int]) -> tuple[Sequence[int], int]:
+        """What new entries find in their slots, and how many of them are the first there."""
         heads, end = self._slots.get(places), self.header.next_entry
-        return heads if min(heads) >= 0 and max(heads) <= end else [head if 0 < head <= end else 0 for head in heads]
+        if not self._are_sound:
+            heads = [head if 0 < head <= end else 0 for head in heads]
+        filled = heads.count(0)
+        if len(set(places)) == len(places):
+            return heads, filled
+        heads = list(heads)
+        return heads, filled - _chain(places, heads, end)
 
-    def _read_slots(self, begin: int, count: int) -> bytes:
+    def _packed(self, keys: KeyColumns, before: array[int]) -> bytes:
+        """The entries of keys, as they stand in the file."""
+        words = array("i", bytes(ENTRY.size * len(keys)))
+        words[0::_ENTRY_WORDS] = keys.hashes
+        words[1::_ENTRY_WORDS], words[2::_ENTRY_WORDS] = words_of(keys.positions)
+        words[3::_ENTRY_WORDS] = self._seconds(keys.times)
+        words[4::_ENTRY_WORDS] = before
+        return big_endian(words).tobytes()
+
+    def _read_slots(self, begin: int, count: int) -> array[int]:
         """Slots as the file has them. None of them waits for a flush: a page is read before its first slot changes."""
-        return self._read(_SLOTS_AT + begin * SLOT.size, count * SLOT.size)
+        data = self._read(_SLOTS_AT + begin * SLOT.size, count * SLOT.size)
+        numbers = array("i", data)
+        if data.count(0) < len(data):
+            big_endian(numbers)
+            self._are_sound &= min(numbers) >= 0 and max(numbers) <= self.header.next_entry
+        return numbers
 
-    def _seconds(self, times: Sequence[int]) -> Sequence[int]:
+    def _seconds(self, times: array[int]) -> array[int]:
         """What entries hold of store times. The first entry of a file counts from where the file before it ended, all
         others from the first.
         """
-        begin = self.header.begin_timestamp
-        first = [_seconds(times[0], begin)] if self.header.next_entry == 1 else []
-        if first:
-            begin = times[0]
-        known = {time: _seconds(time, begin) for time in set(times)}
-        return [*first, *[known[time] for time in times[len(first) :]]]
+        begin, is_first = self.header.begin_timestamp, self.header.next_entry == 1
+        start = times[0] if is_first else begin
+        if times == times[:1] * len(times):  # as it is for a batch
+            seconds = array("i", [_seconds(times[0], start)]) * len(times)
+        else:
+            known = {time: _seconds(time, start) for time in set(times)}
+            seconds = int_array([known[time] for time in times])
+        if is_first:
+            seconds[0] = _seconds(times[0], begin)
+        return seconds
 
     def seal(self) -> None:
         """Hand over what was appended to the next flush; not before the one before has returned."""
-        self._sealed = _Sealed(self.header, self._heads)
-        self._heads = {}
+        self._sealed = _Sealed(self.header, self._appended)
+        self._appended = []
+        self.waiting = 0
         self.is_dirty = False
 
     # --- flushing, in a thread
@@ -153,10 +183,12 @@ class GrowingIndexFile(IndexFile):
         sealed = self._sealed
         if sealed is None:
             return
+        runs = self._sealed_runs(sealed)
         file = self._storage.open(self.path)
         try:
             file.fdatasync()
-            self._write_heads(file, sealed.heads)
+            for begin, numbers in runs:
+                file.pwrite(big_endian(numbers).tobytes(), _SLOTS_AT + begin * SLOT.size)
             file.fdatasync()
             file.pwrite(sealed.header.pack(), 0)
             file.fdatasync()
@@ -164,21 +196,19 @@ class GrowingIndexFile(IndexFile):
             file.close()
         self._sealed = None
 
-    def _write_heads(self, file: File, heads: Mapping[int, int]) -> None:
-        """Bring slots to the file, a page at a time."""
-        slots = sorted(heads)
-        at = 0
-        while at < len(slots):
-            begin = slots[at] // PAGE * PAGE
-            first, at = at, bisect_left(slots, begin + PAGE, at)
-            if at - first == 1:
-                file.pwrite(SLOT.pack(heads[slots[first]]), _SLOTS_AT + slots[first] * SLOT.size)
-                continue
-            size = min(PAGE, self.shape.slots - begin) * SLOT.size
-            numbers = big_endian(array("i", file.pread(size, _SLOTS_AT + begin * SLOT.size)))
-            for slot in slots[first:at]:
-                numbers[slot - begin] = heads[slot]
-            file.pwrite(big_endian(numbers).tobytes(), _SLOTS_AT + begin * SLOT.size)
+    def _sealed_runs(self, sealed: _Sealed) -> Sequence[tuple[int, array[int]]]:
+        """The pages of slots in which entries were sealed, as they were then: where they begin, and their slots."""
+        places = chain.from_iterable([appended.places for appended in sealed.appended])
+        runs = [(begin, self._slots.copy(begin, end)) for begin, end in runs_of(places, self.shape.slots)]
+        later = self._appended[:]  # all that may be in the copies is there: it is noted before the slots change
+        if later:
+            pages = {page: run for run in runs for page in range(run[0] // PAGE, -(-(run[0] + len(run[1])) // PAGE))}
+            for appended in reversed(later):
+                for place, before in zip(reversed(appended.places), reversed(appended.before), strict=True):
+                    run = pages.get(place // PAGE)
+                    if run is not None:
+                        run[1][place - run[0]] = before
+        return runs
 
     # --- after a crash
 
@@ -194,13 +224,20 @@ class GrowingIndexFile(IndexFile):
         if count > 1:  # a header that is torn says that more is there than it counts
             self.header = self.header._replace(end_position=self.entry(count - 1).position)
         heads = {slot: self._counted(number, count) for slot, number in self._beyond(count)}
-        if heads:
-            self._write_heads(self._opened(), heads)
+        if not heads:
+            return
+        file, slots = self._opened(), self._slots
+        slots.get(list(heads))
+        slots.update(heads, heads.values())
+        for begin, end in runs_of(heads, self.shape.slots):
+            file.pwrite(big_endian(slots.copy(begin, end)).tobytes(), _SLOTS_AT + begin * SLOT.size)
+        slots.close()  # what was read had slots that lead nowhere
+        self._are_sound = True
 
     def close(self) -> None:
-        """Close the file; it is opened again when it is needed."""
+        """Close the file; it is opened again when it is needed. The slots are, once a flush has brought them there."""
         super().close()
-        if self.is_full:
+        if self.is_full and not self._appended and self._sealed is None:
             self._slots.close()
 
     def write_again(self) -> None:

@@ -9,6 +9,7 @@ and `write_again`, which run in one thread at a time. Plays the part of IndexSer
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,9 +19,10 @@ from rocketpy.seams import wall_ms
 from rocketpy.wire.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.store.index.file import FOLDER, IndexFile, IndexShape
 from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
+from rocketpy_broker_sim.store.index.key_columns import KeyColumns
 from rocketpy_broker_sim.store.index.keys import KeyHashes, hash_of
 from rocketpy_broker_sim.store.index.loading import load_files
-from rocketpy_broker_sim.store.queue.consume_queue import UNIT
+from rocketpy_broker_sim.store.queue.units import positions_of
 from rocketpy_broker_sim.store.running_flags import RunningFlag
 from rocketpy_broker_sim.store.steps import finish
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.config import MessageStoreConfig
     from rocketpy_broker_sim.store.checkpoint import Checkpoint
     from rocketpy_broker_sim.store.dispatch import QueuedRequest
-    from rocketpy_broker_sim.store.index.keys import IndexKey
     from rocketpy_broker_sim.store.log.scan import LogRecord
     from rocketpy_broker_sim.store.running_flags import RunningFlags
     from rocketpy_broker_sim.store.steps import Steps
@@ -47,7 +48,7 @@ MUCH = 8 * 1024
 MOST_KEYS = 2000
 """Keys of a message that are indexed at a time, when its properties are so long by themselves."""
 SEAL_AT = 100_000
-"""Slots that wait in memory at most before the next flush takes them."""
+"""Entries that wait in memory at most before the next flush takes them."""
 SEAL_EVERY = 10
 """Flushes of the store of which one takes the index along, however little it has."""
 log = get_logger(__name__)
@@ -172,7 +173,7 @@ class KeyIndex:
         """
         if self.failed or self.is_behind or not requests:
             return
-        size = sum([len(text) for request in requests for text in request.properties])
+        size = sum([sum(map(len, request.properties)) for request in requests])
         if size > MUCH:
             requests = self._before_long(requests)
         self._waiting.extend(requests)
@@ -197,7 +198,7 @@ class KeyIndex:
         self._waiting_bytes = 0
         if self.failed or not requests:
             return
-        keys: list[IndexKey] = []
+        keys = KeyColumns.of()
         single: list[tuple[str, bytes, int, int]] = []
         for queue, _, position, _, _, timestamp, sys_flag, properties, units in requests:
             if sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
@@ -205,11 +206,10 @@ class KeyIndex:
             if len(properties) == 1:
                 single.append((queue.topic, properties[0], position, timestamp))
             else:
-                keys += self._hashes.of_all(single)
+                keys.extend(KeyColumns.of(self._hashes.of_all(single)))
                 single = []
-                positions = [unit[0] for unit in UNIT.iter_unpack(units)]
-                keys += self._hashes.of_batch(queue.topic, properties, positions, timestamp)
-        keys += self._hashes.of_all(single)
+                keys.extend(self._hashes.of_batch(queue.topic, properties, positions_of(units), timestamp))
+        keys.extend(KeyColumns.of(self._hashes.of_all(single)))
         last = requests[-1]
         self._put(keys, last.position + last.size)
 
@@ -222,7 +222,7 @@ class KeyIndex:
             for record in records
             if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
         ]
-        self._put(self._hashes.of_all(messages), records[-1].position + records[-1].size)
+        self._put(KeyColumns.of(self._hashes.of_all(messages)), records[-1].position + records[-1].size)
 
     def put_part(self, record: LogRecord) -> bool:
         """Index some more keys of a record that may have very many; whether there can be others. Never fails."""
@@ -232,7 +232,7 @@ class KeyIndex:
         if record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
             topic = record.topic.decode("utf-8", "replace")
             hashes = self._hashes.some(topic, record.properties, done, MOST_KEYS)
-        self._append([(hashed, position, record.store_timestamp) for hashed in hashes])
+        self._append(KeyColumns.of([(hashed, position, record.store_timestamp) for hashed in hashes]))
         if self.failed:
             return False
         is_more = len(hashes) == MOST_KEYS
@@ -240,22 +240,22 @@ class KeyIndex:
         self.position = max(self.position, position if is_more else end)
         return is_more
 
-    def _put(self, keys: list[IndexKey], end: int) -> None:
+    def _put(self, keys: KeyColumns, end: int) -> None:
         """Bring keys to the files that are not there yet.
 
         Args:
             keys: In log order.
             end: Where the log goes on behind their messages.
         """
-        if keys and keys[0][1] < self.position:
-            keys = [key for key in keys if key[1] >= self.position]
-        if keys and keys[0][1] == self._partly[0]:
+        if keys and keys.positions[0] < self.position:
+            keys = keys[bisect_left(keys.positions, self.position) :]
+        if keys and keys.positions[0] == self._partly[0]:
             keys = keys[self._partly[1] :]
         self._append(keys)
         if not self.failed:
             self.position = max(self.position, end)
 
-    def _append(self, keys: list[IndexKey]) -> None:
+    def _append(self, keys: KeyColumns) -> None:
         """Write keys to the files; after too many errors give the index up."""
         attempt = 0
         while keys:
@@ -384,6 +384,7 @@ class KeyIndex:
             everything: Take what there is; otherwise that waits until it is much, or has waited for a while.
         """
         self._write_waiting()
+        self._close_full()  # a flush may have brought to the disk what full files kept in memory
         self._unsealed += 1
         if self.failed or self._sealed is not None or self.position == self.progress.position:
             return

@@ -11,15 +11,19 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from operator import mul
 from struct import Struct
+from typing import TYPE_CHECKING
 
 from rocketpy.wire.java_hash import string_hash
 from rocketpy.wire.properties import find_property
 from rocketpy_broker_sim.store.index.batch_keys import FEW, absolute, alike_hashes, by_length
+from rocketpy_broker_sim.store.index.key_columns import KeyColumns
 
-__all__ = ["IndexKey", "KeyHashes", "hash_of"]
+if TYPE_CHECKING:
+    from array import array
 
-IndexKey = tuple[int, int, int]
-"""A key that is to be indexed: hash of ``topic#key``, where its message stands in the log, when that was stored, ms."""
+    from rocketpy_broker_sim.store.index.key_columns import IndexKey
+
+__all__ = ["KeyHashes", "hash_of"]
 
 _MASK = 0xFFFFFFFF
 _UNIQUE = b"UNIQ_KEY\x01"
@@ -97,18 +101,25 @@ class KeyHashes:
                 keys += [(hashed, position, timestamp) for hashed in known.keys(properties)]
         return keys
 
-    def of_batch(self, topic: str, texts: Sequence[bytes], positions: Sequence[int], timestamp: int) -> list[IndexKey]:
+    def of_batch(self, topic: str, texts: Sequence[bytes], positions: array[int], timestamp: int) -> KeyColumns:
         """All keys of messages of one topic that were stored at the same time, given by properties and position."""
         known = self._topics.get(topic) or self._new(topic)
+        groups = by_length(texts)
+        if len(groups) == 1 and len(texts) > FEW:
+            columns = alike_hashes(known.begun, texts)
+            if columns is not None:
+                return KeyColumns.side_by_side(columns, positions, timestamp)
         hashes: list[Sequence[int]] = [()] * len(texts)
-        for numbers in by_length(texts):
+        for numbers in groups:
             same = [texts[number] for number in numbers]
-            found = alike_hashes(known.begun, same) if len(same) > FEW else None
-            if found is None:
-                found = [(*known.unique(text), *known.keys(text)) for text in same]
+            columns = alike_hashes(known.begun, same) if FEW < len(same) < len(texts) else None
+            if columns is None:
+                found: Iterable[Sequence[int]] = [(*known.unique(text), *known.keys(text)) for text in same]
+            else:
+                found = zip(*columns, strict=True) if columns else [()] * len(same)
             for number, each in zip(numbers, found, strict=True):
                 hashes[number] = each
-        return [(hashed, at, timestamp) for each, at in zip(hashes, positions, strict=True) for hashed in each]
+        return KeyColumns.of_messages(hashes, positions, timestamp)
 
     def _new(self, topic: str) -> _TopicHashes:
         if len(self._topics) >= _MOST_TOPICS:

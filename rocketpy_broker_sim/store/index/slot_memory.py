@@ -1,27 +1,24 @@
 """The slots of an index file that grows, in memory: a dispatch looks up a hundred, and a call each would be too dear.
 
-A page of slots is read when one of its slots is first looked at. The memory is the system's own, of which it gives only
-what is touched: never more than the file has for its slots, 20 MB with the default settings.
+A page of slots is read when one of its slots is first looked at; a file that was just made needs no reading. The memory
+is the system's own, of which it gives only what is touched: never more than the file has for its slots, 20 MB with the
+default settings.
 """
 
 from __future__ import annotations
 
 import mmap
 from array import array
-from collections.abc import Callable, Mapping, Sequence
-from sys import byteorder
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 
-__all__ = ["PAGE", "SlotMemory", "big_endian"]
+__all__ = ["PAGE", "SlotMemory", "runs_of"]
 
 PAGE = 1024
 """Slots that are read and written together."""
-
-
-def big_endian(numbers: array[int]) -> array[int]:
-    """Numbers out of the bytes of a file, or ready for it."""
-    if byteorder == "little":
-        numbers.byteswap()
-    return numbers
+_MOST_PAGES = 64
+"""Pages that are written with one call."""
+_SIZE = array("i").itemsize
 
 
 class SlotMemory:
@@ -29,51 +26,84 @@ class SlotMemory:
 
     Args:
         count: How many there are.
-        read: Gives the bytes of so many slots from a number on, as the file has them.
+        read: Gives so many slots from a number on, as the file has them.
     """
 
-    __slots__ = ("_count", "_loaded_pages", "_memory", "_read", "_slots")
+    __slots__ = ("_count", "_is_whole", "_loaded_pages", "_memory", "_read", "_slots")
 
-    def __init__(self, count: int, read: Callable[[int, int], bytes]) -> None:
+    def __init__(self, count: int, read: Callable[[int, int], array[int]]) -> None:
         self._count = count
         self._read = read
         self._memory: mmap.mmap | None = None
         self._slots = memoryview(b"").cast("i")
         self._loaded_pages: set[int] = set()
+        self._is_whole = False  # whether no page is missing
 
-    def get(self, places: Sequence[int]) -> list[int]:
+    def begin_empty(self) -> None:
+        """Take all slots for 0: the file is new."""
+        self._is_whole = True
+
+    def get(self, places: Sequence[int]) -> Sequence[int]:
         """The values of some slots.
 
         Raises:
             OSError: The disk refused, or there is no memory.
         """
-        for page in {place // PAGE for place in places} - self._loaded_pages:
-            self._take(page)
-        slots = self._slots
-        return [slots[place] for place in places]
-
-    def _take(self, page: int) -> None:
-        begin = page * PAGE
-        count = min(PAGE, self._count - begin)
-        numbers = big_endian(array("i", self._read(begin, count)))
         if self._memory is None:
-            self._memory = mmap.mmap(-1, self._count * numbers.itemsize)
+            self._memory = mmap.mmap(-1, self._count * _SIZE)
             self._slots = memoryview(self._memory).cast("i")
-        self._slots[begin : begin + count] = numbers
-        self._loaded_pages.add(page)
+        if not self._is_whole:
+            self._load({place // PAGE for place in places} - self._loaded_pages)
+        slots = self._slots
+        # One call for all of them, where that gives a sequence.
+        return itemgetter(*places)(slots) if len(places) > 1 else [slots[place] for place in places]
 
-    def update(self, values: Mapping[int, int]) -> None:
+    def _load(self, pages: Iterable[int]) -> None:
+        for page in pages:
+            begin = page * PAGE
+            count = min(PAGE, self._count - begin)
+            self._slots[begin : begin + count] = self._read(begin, count)
+            self._loaded_pages.add(page)
+        self._is_whole = len(self._loaded_pages) * PAGE >= self._count
+
+    def known(self, place: int) -> int | None:
+        """The value of one slot; None where only the file has it."""
+        if self._is_whole or place // PAGE in self._loaded_pages:
+            return 0 if self._memory is None else self._slots[place]
+        return None
+
+    def update(self, places: Iterable[int], values: Iterable[int]) -> None:
         """Change slots that `get` has given."""
         slots = self._slots
-        for place, value in values.items():
+        for place, value in zip(places, values, strict=True):
             slots[place] = value
+
+    def copy(self, begin: int, end: int) -> array[int]:
+        """Slots as they are now, all of them known. For any thread."""
+        memory = self._memory
+        assert memory is not None
+        return array("i", memory[begin * _SIZE : end * _SIZE])
 
     def close(self) -> None:
         """Give the memory back; what is asked for then is read again."""
+        self._loaded_pages.clear()
+        self._is_whole = False
         if self._memory is None:
             return
-        self._loaded_pages.clear()
         self._slots.release()
         self._slots = memoryview(b"").cast("i")
         self._memory.close()
         self._memory = None
+
+
+def runs_of(places: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
+    """(begin, end) of the pages, of so many slots, in which places lie: as many as follow each other, within bounds."""
+    begin = end = 0
+    for page in sorted({place // PAGE for place in places}):
+        if page * PAGE != end or end - begin >= _MOST_PAGES * PAGE:
+            if end:
+                yield begin, end
+            begin = page * PAGE
+        end = min((page + 1) * PAGE, count)
+    if end:
+        yield begin, end

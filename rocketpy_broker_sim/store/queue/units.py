@@ -6,13 +6,17 @@ A unit has twenty bytes: position, size and tags code of one message.
 from __future__ import annotations
 
 import struct
+from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from rocketpy.wire.words import big_endian, long_array, words_of
 from rocketpy_broker_sim.config.store import UNIT_SIZE
 from rocketpy_broker_sim.store.queue.consume_queue_ext import is_address
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rocketpy_broker_sim.store.disk.mapped_file import MappedFile
 
 __all__ = [
@@ -23,6 +27,8 @@ __all__ = [
     "first_address",
     "last_address",
     "pack_code",
+    "pack_units",
+    "positions_of",
     "sound_units",
     "units_in_order",
 ]
@@ -33,6 +39,8 @@ FILLER_SIZE = 0x7FFFFFFF
 STEP = 3200 * UNIT_SIZE
 FEW = 32 * UNIT_SIZE
 _CODE = struct.Struct(">q")
+_WORDS = UNIT_SIZE // 4
+"""Words of 32 bits in a unit: position, which takes two, size, and tags code, which takes two."""
 _AT_CODE = 12
 """Where the tags code stands in a unit."""
 _FIRST_BYTE = 0x80
@@ -97,3 +105,22 @@ def first_address(units: bytes) -> int | None:
 def pack_code(units: bytearray, index: int, code: int) -> None:
     """Let one of these units have another tags code."""
     _CODE.pack_into(units, index * UNIT_SIZE + _AT_CODE, code)
+
+
+def pack_units(positions: array[int], sizes: array[int], codes: Sequence[int]) -> bytes:
+    """The units of many messages, given by arrays of long and of int, and tags codes."""
+    words = array("i", bytes(UNIT_SIZE * len(positions)))
+    words[0::_WORDS], words[1::_WORDS] = words_of(positions)
+    words[2::_WORDS] = sizes
+    if any(codes):
+        words[3::_WORDS], words[4::_WORDS] = words_of(long_array(codes))
+    return big_endian(words).tobytes()
+
+
+def positions_of(units: bytes) -> array[int]:
+    """The positions in units."""
+    words = array("i", units)
+    found = array("i", bytes(8 * (len(words) // _WORDS)))
+    found[0::2] = words[0::_WORDS]
+    found[1::2] = words[1::_WORDS]
+    return big_endian(array("q", found.tobytes()))

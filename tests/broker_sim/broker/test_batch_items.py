@@ -43,3 +43,25 @@ def test_one_forged_property_among_a_hundred_messages_is_dropped(name: str) -> N
         usual = f"UNIQ_KEY\x01{value}\x02WAIT\x01true\x02"
         found = read([usual] * 50 + [f"{usual}{name}\x01v\x02"] + [usual] * 49)
         assert found == [["UNIQ_KEY", "WAIT"]] * 100
+
+
+@pytest.mark.parametrize("name", [*USUAL, *sorted(SYSTEM_PROPERTIES)])
+def test_items_with_the_same_names_are_judged_by_one(name: str) -> None:
+    texts = [f"UNIQ_KEY\x01{number:04}\x02{name}\x01v\x02" for number in range(200)]
+    for system in SYSTEM_PROPERTIES & {name}:
+        assert read(texts) == [["UNIQ_KEY"]] * 200, system
+    items = run_steps(items_of(encode_batch_items([BatchItem(0, b"x", text.encode()) for text in texts])))
+    assert items.have_same_names == (name not in SYSTEM_PROPERTIES)
+    assert [item.properties.decode() for item in items] == (
+        [text[:14] for text in texts] if name in SYSTEM_PROPERTIES else texts
+    )
+
+
+def test_one_forged_property_among_items_alike_is_dropped() -> None:
+    usual, forged = "KEYS\x01%010d\x02", "KEYS\x01%d\x02POP_CK\x01\x02"
+    for at in (0, 50, 99):
+        texts = [usual % number for number in range(100)]
+        texts[at] = forged % 7
+        assert [len(names) for names in read(texts)] == [1] * 100
+        texts[at] = "REAL_QID\x017890123\x02"[: len(usual % 0)]
+        assert read(texts)[at] == []

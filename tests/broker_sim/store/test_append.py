@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rocketpy.wire.batch import BatchItem
+from rocketpy.wire.batch_columns import BatchItem, columns_of
 from rocketpy.wire.message_codec import decode_messages, decode_record
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
@@ -61,10 +61,22 @@ def test_B3_properties_of_the_broker_go_to_every_item(own, added, stored, with_c
         assert properties == stored
 
 
-def test_B3_tags_of_the_items_are_found_by_a_filter():
+def test_B3_tags_of_some_items_are_found_by_a_filter():
     store = open_store()
-    items = [BatchItem(0, tag, b"TAGS\x01%b\x02" % tag) for tag in (b"A", b"B", b"A")]
-    store.put_batch(message(b"", batch=items))
+    store.put_batch(message(b"", batch=[BatchItem(0, b"x", text) for text in (b"", b"TAGS\x01A\x02", b"")]))
+    store.commit_pending()
+    store.reput()
+    result = store.reads.get("Orders", 0, 0, 32, match={ord("A")}.__contains__)
+    assert [each.queue_offset for each in decode_messages(result.records)] == [1]
+
+
+@pytest.mark.parametrize("added", ["", "CLUSTER\x01c\x02"])
+@pytest.mark.parametrize("alike", [False, True])
+def test_B3_tags_of_the_items_are_found_by_a_filter(alike, added):
+    store = open_store()
+    items = columns_of([BatchItem(0, tag, b"TAGS\x01%b\x02" % tag) for tag in (b"A", b"B", b"A")])
+    items.have_same_names = alike
+    store.put_batch(message(b"", batch=items, properties=added))
     store.commit_pending()
     store.reput()
     result = store.reads.get("Orders", 0, 0, 32, match={ord("A")}.__contains__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Sequence
 
 import pytest
 
@@ -14,7 +13,7 @@ from rocketpy_broker_sim.store.disk.memory import MemoryFile, MemoryStorage
 from rocketpy_broker_sim.store.index import catch_up as index_catch_up
 from rocketpy_broker_sim.store.index import key_index
 from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
-from rocketpy_broker_sim.store.index.keys import IndexKey
+from rocketpy_broker_sim.store.index.key_columns import KeyColumns
 from rocketpy_broker_sim.store.log.scan import LogScan
 from rocketpy_broker_sim.store.message_store import MessageStore
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageStatus
@@ -240,7 +239,7 @@ def appended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     append = GrowingIndexFile.append
 
-    def counting(self: GrowingIndexFile, keys: Sequence[IndexKey]) -> int:
+    def counting(self: GrowingIndexFile, keys: KeyColumns) -> int:
         counts.append(len(keys))
         return append(self, keys)
 

@@ -19,6 +19,7 @@ from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.index.batch_keys import absolute
 from rocketpy_broker_sim.store.index.file import IndexShape
 from rocketpy_broker_sim.store.index.growth import GrowingIndexFile
+from rocketpy_broker_sim.store.index.key_columns import KeyColumns
 from rocketpy_broker_sim.store.index.keys import KeyHashes, hash_of
 from rocketpy_broker_sim.store.message_store import MessageStore
 from tests.broker_sim.store.helpers import open_store, put_all
@@ -155,7 +156,7 @@ def test_times_and_slots_are_kept_within_bounds():
     shape = IndexShape(2, 10)
     file = GrowingIndexFile(storage, "2" * 17, shape)
     file.create()
-    file.append([(1, 100, 5_000_000), (1, 200, 5_000_000 + 2**31 * 1000 + 5), (3, 300, 1_000)])
+    file.append(KeyColumns.of([(1, 100, 5_000_000), (1, 200, 5_000_000 + 2**31 * 1000 + 5), (3, 300, 1_000)]))
     assert [entry.seconds for entry in file.entries()] == [0, 0x7FFFFFFF, 0]
     file.seal()
     file.flush()
@@ -163,7 +164,7 @@ def test_times_and_slots_are_kept_within_bounds():
     again = GrowingIndexFile(storage, "2" * 17, shape)
     again.load()
     assert again.head(0) == 0
-    assert again.append([(2, 400, 6_000_000)]) == 1
+    assert again.append(KeyColumns.of([(2, 400, 6_000_000)])) == 1
     assert again.entry(4).previous == 0
 
 
