@@ -34,7 +34,9 @@ class _Span(NamedTuple):
     """Where a value stands that is indexed."""
 
     begin: int
+    """The number of its first byte."""
     end: int
+    """That of the first byte behind it."""
     is_keys: bool
     """Whether it may be several keys."""
 
@@ -43,6 +45,7 @@ class _Shape(NamedTuple):
     """Of properties that may have others alike."""
 
     pairs: int
+    """How many names with values there are."""
     fixed: Sequence[range]
     """Where names and separators stand."""
     spans: Sequence[_Span]
