@@ -97,7 +97,7 @@ def _of_columns(columns: MessageColumns, unique_ids: Iterable[str] | None) -> by
 
 
 def _of_same_length(texts: Sequence[str], ids: Sequence[str]) -> Sequence[bytes] | None:
-    """Encoded properties with unique ids behind them, cut out of one text; None unless all have the same length."""
+    """Encoded properties with unique ids behind them, cut out of one text; None unless they are ASCII of one length."""
     count = len(texts)
     if len(ids) != count or len(set(map(len, texts))) != 1 or len(set(map(len, ids))) != 1:
         return None

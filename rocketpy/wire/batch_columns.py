@@ -165,7 +165,8 @@ def _cut(
 ) -> None:
     """Add the bodies and the properties of items that are alike."""
     layout = struct.Struct(f"{_HEAD_SIZE}x{body_size}s{_LENGTH_16.size}x{size - FIXED_SIZE - body_size}s")
-    parts = list(chain.from_iterable(layout.iter_unpack(data[position : position + count * size])))
+    found = layout.iter_unpack(memoryview(data)[position : position + count * size])  # of which no copy is made
+    parts = list(chain.from_iterable(found))
     bodies += parts[0::2]
     properties += parts[1::2]
 

@@ -47,6 +47,10 @@ RECORDS = 8
 """So many records of a batch cost as much as one request."""
 KEYS = 8
 """So many keys of a message cost as much as one request; blanks stand between them."""
+KEY_BYTES = 128
+"""So many bytes of properties cost as much as one key, which is hashed character by character."""
+USUAL_BYTES = 256
+"""Bytes of properties for each message that cost nothing by themselves."""
 FEW = 32
 """Requests that need no count of what they cost."""
 FEW_BYTES = 8 * 1024
@@ -235,7 +239,7 @@ class _Cost:
 
     def add(self, request: QueuedRequest) -> int:
         """Count one more; what all of them cost."""
-        self._count += 1 + len(request.tags_codes) // RECORDS + _blanks(request.properties) // KEYS
+        self._count += 1 + len(request.tags_codes) // RECORDS + _keys(request.properties) // KEYS
         queue = request.queue
         if not queue.row.files and queue not in self._new:
             self._new.add(queue)
@@ -243,23 +247,25 @@ class _Cost:
         return self._count
 
 
-def _blanks(properties: Iterable[bytes]) -> int:
+def _keys(properties: Sequence[bytes]) -> int:
+    """As how many keys the keys of messages count."""
     joined = b"".join(properties)  # one copy costs less than a call for each of them
-    return joined.count(b" ") if b" " in joined else 0  # most have none, which is sooner found out than counted
+    blanks = joined.count(b" ") if b" " in joined else 0  # most have none, which is sooner found out than counted
+    return blanks + max(0, len(joined) - USUAL_BYTES * len(properties)) // KEY_BYTES
 
 
 def _cut(request: QueuedRequest) -> Sequence[QueuedRequest]:
     """The records of a batch in parts, each with as many keys as a step has time for, or one record."""
     most = KEYS * CHUNK
-    if _blanks(request.properties) <= most:
+    if _keys(request.properties) <= most:
         return (request,)
-    parts, start, blanks = [], 0, 0
+    parts, start, keys = [], 0, 0
     for number, text in enumerate(request.properties):
-        more = text.count(b" ")
-        if blanks + more > most and number > start:
+        more = _keys((text,))
+        if keys + more > most and number > start:
             parts.append(_part(request, start, number))
-            start, blanks = number, 0
-        blanks += more
+            start, keys = number, 0
+        keys += more
     parts.append(_part(request, start, len(request.properties)))
     return parts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -76,3 +77,15 @@ def test_columns_are_a_sequence_of_items() -> None:
     assert (columns[4], columns[-1], len(columns)) == (items[4], items[-1], 6)
     assert isinstance(columns[1:3], BatchColumns)
     assert list(columns[1:3]) == items[1:3]
+
+
+def test_a_batch_that_is_read_is_in_memory_twice_and_no_more() -> None:
+    data = encode_batch_items([BatchItem(0, bytes(64 * 1024), b"A\x01b\x02")] * 20)
+    tracemalloc.start()
+    try:
+        items = decode_columns(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(items) == 20
+    assert peak < 1.5 * len(data)  # `data` was there before

@@ -150,7 +150,7 @@ def _start(joined: bytes, count: int, span: _Span) -> int:
 
 def _hashes(begun: int, joined: bytes, count: int, span: _Span, start: int) -> array[int]:
     """The hash of one value of every text; they begin to differ at `start`."""
-    value = begun
+    value = begun & _MASK  # a negative one would borrow from the lane above
     for character in joined[span.begin : start]:
         value = value * 31 + character & _MASK
     if start == span.end:

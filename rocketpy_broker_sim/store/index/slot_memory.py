@@ -97,7 +97,7 @@ class SlotMemory:
 
 
 def runs_of(places: Iterable[int], count: int) -> Iterator[tuple[int, int]]:
-    """(begin, end) of the pages, of so many slots, in which places lie: as many as follow each other, within bounds."""
+    """(begin, end) of runs of pages in which places lie, out of `count` slots; one call can write each of them."""
     begin = end = 0
     for page in sorted({place // PAGE for place in places}):
         if page * PAGE != end or end - begin >= _MOST_PAGES * PAGE:

@@ -78,6 +78,11 @@ def test_separators_in_other_places_are_another_shape():
     check([b""] * 20, alike=True)
 
 
+@pytest.mark.parametrize("topic", ["Orders", "Shipments"])
+def test_keys_that_differ_from_the_first_character_on_follow_a_hash_of_either_sign(topic: str):
+    check([b"KEYS\x01%04d\x02" % (n * 7919 % 10_000) for n in range(40)], alike=True, topic=topic)
+
+
 PROPERTIES = st.dictionaries(
     st.sampled_from(["KEYS", "UNIQ_KEY", "TAGS", "A", "XKEYS"]), st.text("ab1 \x01ü~", max_size=3), max_size=4
 )
@@ -87,6 +92,7 @@ PROPERTIES = st.dictionaries(
 def test_any_batch_has_the_hashes_of_its_messages(batch: list[dict[str, str]], times: int):
     texts = ["".join(f"{name}\x01{value}\x02" for name, value in each.items()).encode() for each in batch]
     check(texts * times)
+    check(texts * times, topic="Shipments")
 
 
 @given(st.integers(1, 300), st.binary(min_size=300, max_size=300))

@@ -115,6 +115,24 @@ def test_a_batch_of_many_keys_comes_into_its_queue_in_parts(monkeypatch):
     assert bodies(store) == [b"%d" % number for number in range(10)]
 
 
+def test_long_keys_come_into_the_index_a_few_at_a_time(monkeypatch):
+    """A batch may have megabytes of them, which would keep a broker from all its clients for half a second."""
+    monkeypatch.setattr(reput, "CHUNK", 4)
+    monkeypatch.setattr(reput, "FEW_BYTES", 64)
+    store = open_store(mapped_file_size_commit_log=1 << 17)
+    long = reput.USUAL_BYTES + 2 * reput.KEYS * reput.KEY_BYTES
+    texts = [f"KEYS\x01{'k' * (long + number)}\x02" for number in range(10)]
+    items = [BatchItem(0, b"%d" % number, text.encode()) for number, text in enumerate(texts)]
+    assert store.put_batch(message(b"", batch=items)).status is PutMessageStatus.PUT_OK
+    store.commit_pending()
+    assert catch_up(store) == 5
+    for number, text in enumerate(texts):
+        store.put(message(b"%d" % number, properties=text))
+    store.commit_pending()
+    assert catch_up(store) == 10
+    assert bodies(store) == [b"%d" % number for number in range(10)] * 2
+
+
 def test_a_part_is_flushed_while_much_is_behind(monkeypatch):
     monkeypatch.setattr(reput, "MAX_WAITING", 4)
     store = open_store(flush_disk_type=SYNC)
