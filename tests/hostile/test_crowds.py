@@ -236,8 +236,10 @@ def test_who_connects_without_end_keeps_nobody_out(fresh: World, report: Report,
             thread.join()
     assert made > 500, made
     # The system asks once more after a second when the line is full for a moment; in half of the cases it is not.
-    # To be taken in and to be answered are two rounds of the loop, whose length is told by those who are in.
-    assert statistics.median_high(new) < max(1.0, 3 * statistics.median(known)), (new, known)
+    # To be taken in and to be answered are two rounds of the loop, whose length is told by those who are in. The
+    # processor works the line off, and so the second is one of an ordinary machine, as it is where turns are judged.
+    waited = statistics.median_high(new)
+    assert waited < 1.0 or waited < max(slowness(), 3 * statistics.median(known)), (new, known)
     assert wait_until(lambda: is_idle(served), 60)
     finish(watch, report, grows=BUDGET, keeps=BUDGET // 2)
 
