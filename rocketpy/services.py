@@ -139,9 +139,9 @@ def heard(what: str, on_crash: Callable[[ServiceCrashedError], object]) -> Itera
 
 @trio.lowlevel.enable_ki_protection
 def start_whole(nursery: trio.Nursery, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
-    """Start a task so that Ctrl-C comes before or after it.
+    """Start a task so that Ctrl-C is raised before it or after it.
 
-    In between there is a coroutine that no task runs, of which Python warns when it goes.
+    Raised in between, it would leave a coroutine that no task runs, and Python warns of those.
     """
     nursery.start_soon(function, *arguments)
 

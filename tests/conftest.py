@@ -22,8 +22,10 @@ from tests.side_by_side import WholeFiles, long_ones_first
 # A busy machine is slow, not wrong: deadlines belong into the tests that are about time.
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-hypothesis.settings.register_profile("quick", deadline=None, max_examples=30)  # a third of what the others try
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+USUAL = "ci" if os.environ.get("CI") else "default"
+# Under CI it tries the same ones each time, as the others do there, so that a red run can be repeated.
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile(USUAL), max_examples=30)
+hypothesis.settings.load_profile(USUAL)
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, nohup has them ignore the end of the terminal,
 # and every process they start would too. With a handler here the tests go on, and those processes hear signals again.

@@ -39,7 +39,7 @@ The others go the same ways. A call is tried from every sixth place, the next ca
 surface from other ones: a pair that all three surfaces have is tried on one of them at most, and in a night on all.
 """
 RARE = SPOTS.keys() - {"a plain listener", "an async listener", "before_consume", "on_revoked"}
-"""Functions that are called as those others are: from these the leading calls are tried so, and the others by night."""
+"""Functions that are called as those others are: the leading calls are tried from a third of them, others by night."""
 THIRDS = 3
 SIXTHS = 6
 

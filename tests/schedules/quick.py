@@ -1,4 +1,4 @@
-"""Which schedules every test run tries: a few that together have every event, each of them in several schedules.
+"""A few schedules that together have every event, each of them in several schedules.
 
 An event that only one of them has would be lost as soon as a change of the library moves times a little.
 """

@@ -1,4 +1,4 @@
-"""Which schedules of producers every test run tries: a few that together have every way to send and every event."""
+"""A few schedules of producers that together have every way to send and every event."""
 
 from __future__ import annotations
 
