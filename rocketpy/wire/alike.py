@@ -28,8 +28,9 @@ def varying_columns(texts: Sequence[bytes]) -> Mapping[int, bytes] | None:
     all.
     """
     first, width = texts[0], len(texts[0])
-    number = int.from_bytes(first, "big")
-    bits = number ^ int.from_bytes(texts[len(texts) // 2], "big") | number ^ int.from_bytes(texts[-1], "big")
+    number, bits = int.from_bytes(first, "big"), 0
+    for at in _places(len(texts)):
+        bits |= number ^ int.from_bytes(texts[at], "big")
     differing = bits.to_bytes(width, "big")
     if width - differing.count(0) > _MOST:
         return None
@@ -38,6 +39,13 @@ def varying_columns(texts: Sequence[bytes]) -> Mapping[int, bytes] | None:
     for at in compress(range(width), differing):
         columns[at] = expected[at::width] = joined[at::width]
     return columns if expected == joined else None
+
+
+def _places(count: int) -> Sequence[int]:
+    """The numbers of the texts that are looked at. Batches often have a power of two of messages, which are counted in
+    their ids and keys: in digits, halves and quarters would have the same ends.
+    """
+    return count // 2, count // 3, 4 * count // 5, count - 1
 
 
 def have_same_names(properties: Sequence[bytes]) -> bool:

@@ -23,7 +23,7 @@ def test_columns_are_all_in_which_texts_differ(texts: list[bytes], times: int, r
 
 @given(TEXTS)
 def test_texts_that_tell_of_themselves_are_never_missed(texts: list[bytes]) -> None:
-    columns = varying_columns(texts)  # the first, the one in the middle and the last are all of them
+    columns = varying_columns(texts)  # all of so few are looked at
     assert columns is not None
     assert all(columns[at] == bytes(text[at] for text in texts) for at in columns)
 
@@ -35,6 +35,13 @@ def test_one_that_differs_where_others_do_not_is_found() -> None:
         changed = texts.copy()
         changed[number] = b"KEYZ\x0100000\x02"
         assert varying_columns(changed) is None
+
+
+@pytest.mark.parametrize("count", [64, 100, 128, 200, 256, 500, 512, 1000, 1024, 2000, 2048, 4096])
+@pytest.mark.parametrize("first", [0, 51_201, 0xF00F])
+def test_numbers_that_are_counted_up_are_seen_to_differ(count: int, first: int) -> None:
+    texts = [b"%06d\x02%06X" % (first + number, first + number) for number in range(count)]
+    assert varying_columns(texts) is not None
 
 
 def test_too_many_columns_are_left_to_others() -> None:
