@@ -6,7 +6,7 @@ Entries stand in the order of the log, so one pass over both compares them.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreCorruptError
@@ -46,6 +46,7 @@ class IndexCheck:
         self._hashes = KeyHashes()
         self._problems: list[Finding] = []
         self._views = list(self._open())
+        self._loaded_last = _loaded_last(self._views)
         used = [view for view in self._views if view.used]
         self._begin = used[0].header.begin_position if used else None
         self._end = used[-1].header.end_position if used else -1
@@ -155,9 +156,16 @@ class IndexCheck:
             )
 
     def _kind(self, view: IndexView) -> str:
-        """Whether the next start mends a file: after a crash the newest, and those that had not reached the disk."""
-        newest = view is self._views[-1] or view.header.end_timestamp > self._checkpoint.index_timestamp
+        """Whether the next start mends a file: after a crash that with which it goes on, what follows it, and what had
+        not reached the disk. A broker that runs may be about to flush them.
+        """
+        newest = view.name >= self._loaded_last or view.header.end_timestamp > self._checkpoint.index_timestamp
         return RECOVERED if self._layout.unclean and newest else DAMAGE
+
+
+def _loaded_last(views: Sequence[IndexView]) -> str:
+    """The name of the first file that is not full, or of the last one: whatever follows is rebuilt at the next start."""
+    return next((view.name for view in views if view.used < view.shape.entries - 1), views[-1].name if views else "")
 
 
 def _ending(kind: str) -> str:

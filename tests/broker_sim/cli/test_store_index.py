@@ -10,8 +10,12 @@ import pytest
 
 from rocketpy.wire.message_id import offset_message_id
 from rocketpy_broker_sim.config import BrokerConfig, as_properties, format_properties
+from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.index.file import ENTRY, IndexShape
 from rocketpy_broker_sim.store.index.keys import hash_of
+from rocketpy_broker_sim.store.inspect.check import Check
+from rocketpy_broker_sim.store.inspect.findings import DAMAGE
+from rocketpy_broker_sim.store.inspect.layout import open_layout
 from tests.broker_sim.cli.store_kit import NAMES, Look, ours
 from tests.broker_sim.store.golden import GoldenStore
 from tests.broker_sim.store.helpers import HOST, message, put_all
@@ -47,6 +51,11 @@ def fill_with_keys(store, count: int) -> None:
             for n in range(count)
         ],
     )
+
+
+def flush(store) -> None:
+    store.flushing.prepare(everything=True)
+    store.flushing.flush_all()
 
 
 # --- what the files hold -----------------------------------------------------------------------------
@@ -233,7 +242,7 @@ def test_our_index_is_clean_while_it_runs_when_killed_and_when_stopped(look, tmp
     fill_with_keys(store, 200)
     look("check", tmp_path / "s")
     assert look.status == 0
-    store.flushing.flush_all()
+    flush(store)
     fill_with_keys(store, 200)
     store.abandon()
     look("check", tmp_path / "s")
@@ -294,3 +303,29 @@ def test_an_index_that_was_deleted_or_switched_off_is_no_damage(look, golden):
     assert findings(look, golden.root) == []
     assert look("index", golden.root) == ["no index files"]
     assert len(look.rows("query", golden.root, "-t", "GS_A", "--key", "k1")) == 1
+
+
+def test_an_index_that_is_flushed_during_a_check_is_no_damage(tmp_path):
+    store = ours(tmp_path / "s", **SHAPES)
+    fill_with_keys(store, 50)
+    flush(store)
+    fill_with_keys(store, 350)  # fills some files, of which the disk knows nothing yet
+    layout = open_layout(RealStorage(tmp_path / "s"))
+    checked = Check(layout, progress=lambda _: flush(store))  # called when headers have been read
+    assert DAMAGE not in [finding.kind for finding in checked.findings()]
+    assert checked.counts.index_files == 4
+    layout.close()
+    store.close()
+
+
+def test_a_file_that_is_not_full_hides_no_damage_of_those_before_it(look, tmp_path):
+    store = ours(tmp_path / "s", **SHAPES)
+    fill_with_keys(store, 350)
+    flush(store)
+    fill_with_keys(store, 10)
+    store.abandon()
+    first, _, last = index_files(tmp_path / "s")
+    for path in (first, last):
+        overwrite(path, 40, bytes(4 * 100))
+    assert look.rows("check", tmp_path / "s")[0]["path"] == f"index/{first.name}"
+    assert look.status == 1
