@@ -18,14 +18,17 @@ __all__ = ["TOGETHER", "WholeFiles", "long_ones_first", "scope_of"]
 
 BY_LINE = ("tests/interop/stores/", "tests/interop/")
 """Folders that run in one process for each line of Apache's servers."""
-TOGETHER = (*BY_LINE, "tests/spark/", "tests/hostile/")
+TOGETHER = (*BY_LINE, "tests/spark/")
 """Folders that run in one process each; one that stands within another comes first, and runs apart from it."""
 OLDER_LINE = "4.9.7"
 """The older line of Apache's servers: its tests share none with the newer one, so they are folders of their own."""
 _OF_OLDER_LINE = re.compile(rf"\[(?:.*-)?{re.escape(OLDER_LINE)}(?:-.*)?\]$")
 _LONG = (
     *TOGETHER,
-    *(f"tests/{name}/" for name in ("ways_out", "matrix", "schedules", "crash", "chaos", "kill", "surfaces")),
+    *(
+        f"tests/{name}/"
+        for name in ("ways_out", "matrix", "schedules", "crash", "chaos", "kill", "hostile", "surfaces")
+    ),
 )
 
 

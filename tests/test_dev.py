@@ -172,28 +172,27 @@ def test_each_line_of_spark_is_tried_where_it_should_be(
     assert [command[-1] for command in ran] == lines
 
 
-def test_all_tests_run_side_by_side_but_those_that_want_the_machine_alone(
+def shared(dev: ModuleType) -> tuple[str, ...]:
+    """How the tests that share the machine are asked for, of all tests."""
+    return ("-m", f"({dev.ALL}) and not alone and not quiet and not ({dev.APACHE})", "-n", dev.workers())
+
+
+def test_all_tests_run_side_by_side_but_those_that_want_a_quiet_machine_or_all_of_it(
     dev: ModuleType, ran: list[tuple[str, ...]]
 ) -> None:
     assert dev.main(["test", "--all"]) == 0
-    together, older, apache, alone = ran
-    assert together == ("-m", f"({dev.ALL}) and not alone and not ({dev.APACHE})", "-n", dev.workers(), "4")
+    together, older, apache, quiet, alone = ran
+    assert together == (*shared(dev), "4")
     assert older == ("-m", "spark and not one_spark", "3.5")
     assert apache == ("-m", f"({dev.ALL}) and not alone and {dev.APACHE}", "-n", dev.INTEROP_WORKERS, "4")
+    assert quiet == ("-m", f"({dev.ALL}) and quiet", *dev.QUIET, "4")
     assert alone == ("-m", f"({dev.ALL}) and alone", *dev.ALONE, "4")
     ran.clear()
     assert dev.main(["test", "--durations"]) == 0
     together, alone = ran
-    assert together == (
-        "-m",
-        f"({dev.QUICK}) and not alone",
-        "-n",
-        dev.workers(),
-        dev.FEW_EXAMPLES,
-        "--durations-of-files",
-        "4",
-    )
-    assert alone == ("-m", f"({dev.QUICK}) and alone", dev.FEW_EXAMPLES, "--durations-of-files", *dev.ALONE, "4")
+    options = (dev.FEW_EXAMPLES, "--durations-of-files")
+    assert together == ("-m", f"({dev.QUICK}) and not alone", "-n", dev.workers(), *options, "4")
+    assert alone == ("-m", f"({dev.QUICK}) and alone", *options, *dev.ALONE, "4")
 
 
 def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
@@ -201,19 +200,20 @@ def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
 ) -> None:
     options = ("--durations-of-files", "-x", "--tb", "short")
     assert dev.main(["test", "--all", "--durations", "-x", "--tb", "short"]) == 0
-    together, older, apache, alone = ran
-    assert together == ("-m", f"({dev.ALL}) and not alone and not ({dev.APACHE})", "-n", dev.workers(), *options, "4")
+    together, older, apache, quiet, alone = ran
+    assert together == (*shared(dev), *options, "4")
     assert older == ("-m", "spark and not one_spark", *options, "3.5")
     assert apache[2:] == ("-n", dev.INTEROP_WORKERS, *options, "4")
+    assert quiet == ("-m", f"({dev.ALL}) and quiet", *options, *dev.QUIET, "4")
     assert alone == ("-m", f"({dev.ALL}) and alone", *options, *dev.ALONE, "4")
 
 
 def test_a_few_tests_are_collected_where_they_are(dev: ModuleType, ran: list[tuple[str, ...]]) -> None:
-    for name, marker in (("test_a.py", "alone"), ("test_b.py", "spark"), ("test_c.py", "interop")):
+    for name, marker in zip("abcd", ("alone", "spark", "interop", "quiet"), strict=True):
         (dev.ROOT / "tests").mkdir(exist_ok=True)
-        (dev.ROOT / "tests" / name).write_text(f"pytest.mark.{marker}", "utf-8")
+        (dev.ROOT / "tests" / f"test_{name}.py").write_text(f"pytest.mark.{marker}", "utf-8")
     dev.main(["test", "--all"])
-    places = [f"tests/test_{name}.py" for name in "bca"]
+    places = [f"tests/test_{name}.py" for name in "bcda"]
     assert [command[-2] for command in ran] == [dev.workers(), *places]
     dev.main(["interop"])
     assert ran[-1] == ("-m", "interop", "tests/test_c.py", "4")
@@ -284,10 +284,10 @@ def test_markers_of_ones_own_take_the_place_of_the_usual_ones(dev: ModuleType, r
     assert ran == [("-m", "slow", "4")]
 
 
-PARTS = ["side by side", "spark, beside the others", "interop, beside the others", "alone"]
+PARTS = ["side by side", "spark, beside the others", "interop, beside the others", "quiet", "alone"]
 
 
-@pytest.mark.parametrize("failing", range(4), ids=PARTS)
+@pytest.mark.parametrize("failing", range(5), ids=PARTS)
 def test_one_failure_among_the_parts_of_a_run_is_a_failure(
     dev: ModuleType,
     ran: list[tuple[str, ...]],
@@ -398,7 +398,7 @@ def test_a_selection_without_tests_for_the_machine_alone_is_no_failure(
     monkeypatch.setattr(dev, "run", ends_with_each(statuses))
     assert dev.main(["test"]) == 0
     assert statuses == []
-    statuses += [0, dev.NO_TESTS]
+    statuses += [0, dev.NO_TESTS, dev.NO_TESTS]
     monkeypatch.setattr(dev, "beside", lambda *_arguments: contextlib.nullcontext(lambda: 0))
     assert dev.main(["test", "--all"]) == 0
     assert statuses == []

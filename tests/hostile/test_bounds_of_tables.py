@@ -28,7 +28,7 @@ from tests.hostile.test_crowds import AGAIN, create_topic, finish, heartbeat, pu
 from tests.hostile.world import World, running
 
 pytestmark = [
-    pytest.mark.alone("measures turns, waits and memory of servers"),
+    pytest.mark.quiet("measures turns, waits and memory of servers"),
     pytest.mark.matrix,
     pytest.mark.slow,
 ]

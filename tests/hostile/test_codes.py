@@ -24,7 +24,7 @@ CASES = [
 ]
 
 
-@pytest.mark.alone("measures turns, waits and memory of servers")
+@pytest.mark.quiet("measures turns, waits and memory of servers")
 @pytest.mark.slow
 @pytest.mark.parametrize("each", CASES)
 def test_a_request_code_at_its_limits(each: Routed, world: World, report: Report) -> None:

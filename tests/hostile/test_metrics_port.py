@@ -27,7 +27,7 @@ from tests.hostile.test_crowds import finish
 from tests.hostile.world import ROLES, Served, World
 
 pytestmark = [
-    pytest.mark.alone("measures turns, waits and memory of servers"),
+    pytest.mark.quiet("measures turns, waits and memory of servers"),
     pytest.mark.slow,
     pytest.mark.waits("looks at real servers for seconds, while peers of their ports with metrics misbehave"),
 ]

@@ -19,7 +19,7 @@ from tests.hostile.test_crowds import finish
 from tests.hostile.world import Served, World
 
 pytestmark = [
-    pytest.mark.alone("measures turns, waits and memory of servers"),
+    pytest.mark.quiet("measures turns, waits and memory of servers"),
     pytest.mark.matrix,
     pytest.mark.slow,
     pytest.mark.waits("entries of a server's tables grow old by the second"),
