@@ -184,8 +184,8 @@ def test_all_tests_run_side_by_side_but_those_that_want_a_quiet_machine_or_all_o
     together, older, apache, quiet, alone = ran
     assert together == (*shared(dev), "4")
     assert older == ("-m", "spark and not one_spark", "3.5")
-    assert apache == ("-m", f"({dev.ALL}) and not alone and {dev.APACHE}", "-n", dev.INTEROP_WORKERS, "4")
-    assert quiet == ("-m", f"({dev.ALL}) and quiet", *dev.QUIET, "4")
+    assert apache == ("-m", f"({dev.ALL}) and not alone and not quiet and {dev.APACHE}", "-n", dev.INTEROP_WORKERS, "4")
+    assert quiet == ("-m", f"({dev.ALL}) and quiet and not alone", *dev.QUIET, "4")
     assert alone == ("-m", f"({dev.ALL}) and alone", *dev.ALONE, "4")
     ran.clear()
     assert dev.main(["test", "--durations"]) == 0
@@ -204,7 +204,7 @@ def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
     assert together == (*shared(dev), *options, "4")
     assert older == ("-m", "spark and not one_spark", *options, "3.5")
     assert apache[2:] == ("-n", dev.INTEROP_WORKERS, *options, "4")
-    assert quiet == ("-m", f"({dev.ALL}) and quiet", *options, *dev.QUIET, "4")
+    assert quiet == ("-m", f"({dev.ALL}) and quiet and not alone", *options, *dev.QUIET, "4")
     assert alone == ("-m", f"({dev.ALL}) and alone", *options, *dev.ALONE, "4")
 
 

@@ -202,19 +202,19 @@ def test_marks_have_their_reasons(sources: list[Source], settings: dict[str, Any
 
 
 def test_marks_by_which_files_are_chosen_are_seen_in_them(sources: list[Source]) -> None:
-    """Tests that run alone, and those on the older Spark, are collected from the files that `tools.marked` finds."""
+    """Tests in a part of a run of their own are collected from the files that `tools.marked` finds."""
     listed(
         (
             f"{source.name} has mark.{marker}"
             for source in sources
             if source.name.startswith("tests/") and not Path(source.name).name.startswith(("test_", "conftest"))
-            for marker in ("alone", "spark")
+            for marker in ("quiet", "alone", "spark", "interop")
             if f"mark.{marker}" in source.text
         ),
         "a run of these tests would pass them by; write the marker in the file of the tests, or in a conftest",
     )
-    chosen = {*marked(ROOT, "alone"), *marked(ROOT, "spark")}
-    assert {"tests/spark", "tests/hostile/test_crowds.py", "tests/wire/test_json_limits.py"} <= chosen
+    chosen = {*marked(ROOT, "quiet"), *marked(ROOT, "alone"), *marked(ROOT, "spark")}
+    assert {"tests/spark", "tests/hostile/test_codes.py", "tests/hostile/test_crowds.py"} <= chosen
 
 
 def test_a_module_without_a_layer_is_sent_to_the_list_of_layers(settings: dict[str, Any]) -> None:

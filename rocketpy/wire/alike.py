@@ -42,8 +42,10 @@ def varying_columns(texts: Sequence[bytes]) -> Mapping[int, bytes] | None:
 
 
 def _places(count: int) -> Sequence[int]:
-    """The numbers of the texts that are looked at. Batches often have a power of two of messages, which are counted in
-    their ids and keys: in digits, halves and quarters would have the same ends.
+    """The numbers of the texts that are looked at.
+
+    Batches often hold a power of two of messages, or a round number, that are numbered in their ids and keys: those at
+    halves and quarters would end in the same digits.
     """
     return count // 2, count // 3, 4 * count // 5, count - 1
 

@@ -199,7 +199,7 @@ exceptions: a turn that took less than twice its limit, and memory below twice i
 once more, on a new server.
 
 `./dev hostile --page docs/reference/hostile-peers.md` writes this page, with the figures of the machine that it runs
-on. `./dev test --all` measures requests on your machine, and writes their tables to `docs/_build/hostile-peers.md`.
+on. `./dev test --all` measures your machine too, and writes the tables of requests to `docs/_build/hostile-peers.md`.
 
 In the tables of requests, `attacks` is the number of kinds of attack with a request. The two columns `with` name the
 attack with the longest turn, and the one with the most memory. The longest full collection and the worst wait of the

@@ -124,7 +124,7 @@ def test_a_fork_waits_for_a_socket_that_changes_hands(pair):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("forks", [15, pytest.param(60, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("forks", [15, pytest.param(60, marks=[pytest.mark.matrix, pytest.mark.nightly])])
 def test_children_of_any_thread_have_none_while_others_come_and_go(forks):
     stop = threading.Event()
 

@@ -81,11 +81,12 @@ class IndexCheck:
 
     def _compare_slots(self, view: IndexView, heads: array[int]) -> None:
         """Slots must hold what following the entries came to."""
-        wrong = [slot for slot, number in view.slots() if heads[slot] != number]
+        wrong = [(slot, number) for slot, number in view.slots() if heads[slot] != number]
         empty = _empty_slots(view, heads)
         if not wrong and not empty:
             return
-        kind, slot = self._kind(view), (wrong or empty)[0]
+        only_ahead = not empty and all(number > view.used for _, number in wrong)
+        kind, slot = self._kind(view, ahead=only_ahead), empty[0] if not wrong else wrong[0][0]
         self._problems.append(
             Finding(
                 kind=kind,
@@ -155,16 +156,24 @@ class IndexCheck:
                 text=f"{what}{_ending(kind)}",
             )
 
-    def _kind(self, view: IndexView) -> str:
-        """Whether the next start mends a file: after a crash that with which it goes on, what follows it, and what had
-        not reached the disk. A broker that runs may be about to flush them.
+    def _kind(self, view: IndexView, *, ahead: bool = False) -> str:
+        """Whether the next start mends what is wrong with a file. After a crash it goes on with the first file that is
+        not full, and rebuilds those behind it. A broker that runs may be about to flush any of them.
+
+        Args:
+            view: The file.
+            ahead: Whether its slots lead to entries that its header does not count, and nothing else is wrong.
         """
-        newest = view.name >= self._loaded_last or view.header.end_timestamp > self._checkpoint.index_timestamp
-        return RECOVERED if self._layout.unclean and newest else DAMAGE
+        is_rebuilt = view.name > self._loaded_last or (
+            # Our own broker writes where it was in the log, and trusts what is full; Apache's goes by the time.
+            self._checkpoint.flushed is None and view.header.end_timestamp > self._checkpoint.index_timestamp
+        )
+        is_mended = ahead and view.name == self._loaded_last
+        return RECOVERED if self._layout.unclean and (is_rebuilt or is_mended) else DAMAGE
 
 
 def _loaded_last(views: Sequence[IndexView]) -> str:
-    """The name of the first file that is not full, or of the last one: whatever follows is rebuilt at the next start."""
+    """The name of the first file that is not full, or of the last one: a start after a crash goes on with it."""
     return next((view.name for view in views if view.used < view.shape.entries - 1), views[-1].name if views else "")
 
 

@@ -14,7 +14,7 @@ from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.index.file import ENTRY, IndexShape
 from rocketpy_broker_sim.store.index.keys import hash_of
 from rocketpy_broker_sim.store.inspect.check import Check
-from rocketpy_broker_sim.store.inspect.findings import DAMAGE
+from rocketpy_broker_sim.store.inspect.findings import DAMAGE, RECOVERED
 from rocketpy_broker_sim.store.inspect.layout import open_layout
 from tests.broker_sim.cli.store_kit import NAMES, Look, ours
 from tests.broker_sim.store.golden import GoldenStore
@@ -312,20 +312,24 @@ def test_an_index_that_is_flushed_during_a_check_is_no_damage(tmp_path):
     fill_with_keys(store, 350)  # fills some files, of which the disk knows nothing yet
     layout = open_layout(RealStorage(tmp_path / "s"))
     checked = Check(layout, progress=lambda _: flush(store))  # called when headers have been read
-    assert DAMAGE not in [finding.kind for finding in checked.findings()]
-    assert checked.counts.index_files == 4
+    found = list(checked.findings())
+    assert {finding.kind for finding in found} == {RECOVERED}
+    names = {finding.path for finding in found if "slots do not lead to their newest entry" in finding.text}
+    assert names == {f"index/{path.name}" for path in index_files(tmp_path / "s")}
     layout.close()
     store.close()
 
 
-def test_a_file_that_is_not_full_hides_no_damage_of_those_before_it(look, tmp_path):
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_damage_that_no_start_mends_is_called_damage_after_a_crash_too(look, tmp_path, at):
     store = ours(tmp_path / "s", **SHAPES)
     fill_with_keys(store, 350)
     flush(store)
     fill_with_keys(store, 10)
     store.abandon()
-    first, _, last = index_files(tmp_path / "s")
-    for path in (first, last):
-        overwrite(path, 40, bytes(4 * 100))
-    assert look.rows("check", tmp_path / "s")[0]["path"] == f"index/{first.name}"
-    assert look.status == 1
+    path = index_files(tmp_path / "s")[at]
+    overwrite(path, 40, bytes(4 * 100))
+    for _ in range(2):
+        damaged = {row["path"] for row in look.rows("check", tmp_path / "s") if row["kind"] == DAMAGE}
+        assert damaged == {f"index/{path.name}"}
+        ours(tmp_path / "s", **SHAPES).close()
