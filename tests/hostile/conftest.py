@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.hostile import small_disk
-from tests.hostile.measure import LittleOverError
+from tests.hostile.measure import FarOverError, LittleOverError, measure_again
 from tests.hostile.report import Given, Report
 from tests.hostile.world import ROLES, SHOWS_METRICS, World, running
 
@@ -58,27 +59,16 @@ def fresh(world: World) -> World:
     return world
 
 
-_AGAIN = 2
-"""How often what took a little too long is measured again: the host of a virtual machine may take a turn away twice."""
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[object]:
-    """Measure again, on servers that have just been started, what took a little too long: as attacks are."""
+    """Measure again, on servers that have just been started, what took too long: as attacks are."""
     try:
         return (yield)
-    except LittleOverError:
+    except (LittleOverError, FarOverError) as exc:
         fresh = pyfuncitem.funcargs.get("fresh", pyfuncitem.funcargs.get("world"))
         if not isinstance(fresh, World):
             raise
+        first = exc
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    for left in reversed(range(_AGAIN)):
-        fresh.restart()
-        try:
-            pyfuncitem.obj(**arguments)
-        except LittleOverError:
-            if not left:
-                raise
-        else:
-            break
+    measure_again(partial(pyfuncitem.obj, **arguments), fresh.restart, first)
     return True

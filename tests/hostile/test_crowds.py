@@ -17,7 +17,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.hostile.crowd import Crowd
 from tests.hostile.frames import MIB, ONEWAY, request
 from tests.hostile.innocent import TOPIC, route_request
-from tests.hostile.measure import SLACK, LittleOverError, Reading, Watch, is_little_over
+from tests.hostile.measure import SLACK, FarOverError, LittleOverError, Reading, Watch, is_little_over, is_time_alone
 from tests.hostile.peer import Answer, Closed, Peer, ask_once, wait_until
 from tests.hostile.report import Report
 from tests.hostile.samples import small_fields
@@ -55,6 +55,8 @@ def finish(watch: Watch, report: Report, *, grows: int = CROWD, keeps: int = SLA
     faults = [fault for fault in reading.faults if "memory" not in fault]
     if is_little_over(reading, faults):
         raise LittleOverError(str(reading), faults)
+    if is_time_alone(reading, faults):
+        raise FarOverError(str(reading), faults)
     assert not faults, (str(reading), faults)
     assert reading.grown <= grows, str(reading)
     if keeps < reading.left <= 2 * keeps:

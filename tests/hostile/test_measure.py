@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Self
@@ -10,7 +11,7 @@ import pytest
 
 from tests.hostile import measure
 from tests.hostile.frames import MIB, opaque_of, request
-from tests.hostile.measure import Attack, Reading, attack
+from tests.hostile.measure import Attack, FarOverError, LittleOverError, Reading, attack
 from tests.hostile.measured import Memory
 from tests.hostile.peer import Answer, Closed, Peer
 
@@ -185,6 +186,43 @@ def test_a_little_too_long_and_something_else_is_not_measured_again(try_it: Call
     served = FakeServed({TURNED: 0.030, FAILED: 1})
     assert len(try_it(served).faults) == 2
     assert served.restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "runs", "raised"),
+    [
+        (LittleOverError, [None], 1, None),
+        (LittleOverError, [LittleOverError, None], 2, None),
+        (LittleOverError, [LittleOverError, LittleOverError], 2, LittleOverError),
+        (LittleOverError, [FarOverError], 1, FarOverError),
+        (FarOverError, [None, None], 2, None),
+        (FarOverError, [None, LittleOverError], 2, LittleOverError),
+        (FarOverError, [LittleOverError], 1, LittleOverError),
+        (FarOverError, [FarOverError], 1, FarOverError),
+        (FarOverError, [None, AssertionError], 2, AssertionError),
+    ],
+)
+def test_what_took_too_long_is_measured_again_on_new_servers(
+    first: type[Exception], then: list[type[Exception] | None], runs: int, raised: type[Exception] | None
+) -> None:
+    served, count = FakeServed(), 0
+
+    def run() -> None:
+        nonlocal count
+        count += 1
+        assert served.restarts == count
+        if outcome := then[count - 1]:
+            raise outcome
+
+    with contextlib.nullcontext() if raised is None else pytest.raises(raised):
+        measure.measure_again(run, served.restart, first())
+    assert count == runs
+
+
+@pytest.mark.parametrize(("turn", "more", "expected"), [(0.350, [], True), (0.350, ["refused"], False), (0, [], False)])
+def test_far_too_long_is_processor_time_alone(turn: float, more: list[str], expected: bool) -> None:
+    reading = Reading("planted", 0, turn, 0.0, "", 0, 0, 0, (), False, ())
+    assert measure.is_time_alone(reading, [*measure.judge(reading), *more]) is expected
 
 
 def test_a_call_into_c_needs_a_body_at_its_limit(try_it: Callable[..., Reading]) -> None:
