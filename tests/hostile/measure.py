@@ -37,7 +37,9 @@ AFTERWARDS = "afterwards"
 """The name of the reading that shows what a client has lost through attacks."""
 HELD, CLOSED = -1, -2
 """Instead of the code of an answer: there is none, and the connection is open; there is none, and it is closed."""
-_SETTLES_WITHIN = 3.0
+_SETTLES_WITHIN, _SETTLES_FROM_CROWDS_WITHIN = 3.0, 15.0
+"""Seconds in which memory is given back. After a crowd the heap is in many pieces, which are looked through less often.
+"""
 _RESTS = 1.2
 """Seconds without a change of memory, and with next to no work, after which a server keeps what it has.
 
@@ -300,7 +302,7 @@ class Watch:
         meter = served.meter
         turn, collecting = _ordinary(meter["longest"]), _ordinary_collection(meter["collecting"])
         task = meter.line
-        wait_until(Settling(served, self.before, keeps), _SETTLES_WITHIN)
+        wait_until(Settling(served, self.before, keeps), _SETTLES_FROM_CROWDS_WITHIN)
         left = max(0, served.memory().now - self.before)
         reading = Reading(self.name, self.size, turn, collecting, task, wait, grown, left, (), False, ())
         faults = [*judge(reading), *judge_wait(reading)]

@@ -198,26 +198,26 @@ class SubscriptionGroupTable(StoredTable):
             BrokerError: a name is not allowed, or the table is full.
         """
         found: dict[str, SubscriptionGroupConfig] = {}
-        size = 0
+        size, replaced, version = 0, 0, self.data_version
         for count, group in enumerate(groups, 1):
-            if not is_valid_group(group.group_name):
+            name = group.group_name
+            if not is_valid_group(name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the group name is not allowed")
-            former = found.get(group.group_name)
-            found[group.group_name] = _sharing(group)
-            size += size_of_group(group) - (0 if former is None else size_of_group(former))
+            if name in found:
+                size -= size_of_group(found[name])
+            elif name in self._groups:
+                replaced += size_of_group(self._groups[name])
+            size += size_of_group(group)
+            found[name] = _sharing(group)
             if count % _GROUPS_A_STEP == 0:
                 yield
-        added = sum(name not in self._groups for name in found)
-        held, most = len(self._groups), self._config.max_groups
-        if added and held + added > most:
-            remark = (
-                f"the broker holds {held} groups, its own included, and may hold {most}; {added} more cannot be added: "
-                "delete some, or raise maxGroups"
-            )
-            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
-        self._room.take(size - sum(size_of_group(self._groups[name]) for name in found if name in self._groups))
-        for name in found:
-            self._texts.pop(name, None)
+        # The last step is one turn, however many groups there are: what goes over all of them is a call into C.
+        known = found.keys() & self._groups.keys()
+        if self.data_version is not version:  # somebody has made or deleted groups between two steps
+            replaced = sum(size_of_group(self._groups[name]) for name in known)
+        self._take_room(len(found) - len(known), size - replaced)
+        for name in found.keys() & self._texts.keys():
+            del self._texts[name]
         # A line for each would take a request with thousands of them most of its time.
         for name in islice(found, MOST_LOGGED):
             log.info("%s group %s", "update" if name in self._groups else "create", name)
@@ -225,6 +225,21 @@ class SubscriptionGroupTable(StoredTable):
             log.info("create or update %d more groups", len(found) - MOST_LOGGED)
         self._groups.update(found)
         self._next_version()
+
+    def _take_room(self, added: int, size: int) -> None:
+        """Count so many groups more, and so many bytes.
+
+        Raises:
+            BrokerError: the table is full.
+        """
+        held, most = len(self._groups), self._config.max_groups
+        if added and held + added > most:
+            remark = (
+                f"the broker holds {held} groups, its own included, and may hold {most}; {added} more cannot be added: "
+                "delete some, or raise maxGroups"
+            )
+            raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
+        self._room.take(size)
 
     def delete(self, name: str) -> bool:
         """Forget a group and what it was forbidden; whether it was there."""

@@ -216,18 +216,24 @@ class TopicTable(StoredTable):
             BrokerError: a name is not allowed, or the table is full.
         """
         found: dict[str, TopicConfig] = {}
-        size, version = 0, self.data_version
+        size, replaced, version = 0, 0, self.data_version
         for count, topic in enumerate(topics, 1):
-            if not is_valid_stored_topic(topic.topic_name):
+            name = topic.topic_name
+            if not is_valid_stored_topic(name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the topic name is not allowed")
-            former = found.get(topic.topic_name) or self._topics.get(topic.topic_name)
-            size += size_of_topic(topic) - (0 if former is None else size_of_topic(former))
-            found[topic.topic_name] = topic
+            if name in found:
+                size -= size_of_topic(found[name])
+            elif name in self._topics:
+                replaced += size_of_topic(self._topics[name])
+            size += size_of_topic(topic)
+            found[name] = topic
             if count % _TOPICS_A_STEP == 0:
                 yield
+        # The last step is one turn, however many topics there are: what goes over all of them is a call into C.
+        known = found.keys() & self._topics.keys()
         if self.data_version is not version:  # somebody has made or deleted topics between two steps
-            size = self._growth_by(found)
-        added = len(found) - len(found.keys() & self._topics.keys())
+            replaced = sum(size_of_topic(self._topics[name]) for name in known)
+        added = len(found) - len(known)
         held, most = len(self._topics), self._config.max_topics
         if added and held + added > most:
             remark = (
@@ -235,18 +241,13 @@ class TopicTable(StoredTable):
                 "delete some, or raise maxTopics"
             )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
-        self._room.take(size)
+        self._room.take(size - replaced)
         for name, topic in islice(found.items(), MOST_LOGGED):
             log.info("%s topic %s", "update" if name in self._topics else "create", topic.to_text())
         if len(found) > MOST_LOGGED:
             log.info("create or update %d more topics", len(found) - MOST_LOGGED)
         self._topics.update(found)
         self._changed(list(found))
-
-    def _growth_by(self, found: Mapping[str, TopicConfig]) -> int:
-        """Bytes that the table takes more with these in it."""
-        former = found.keys() & self._topics.keys()
-        return sum(map(size_of_topic, found.values())) - sum(size_of_topic(self._topics[name]) for name in former)
 
     def declare_ordered(self, names: Iterable[str]) -> None:
         """Topics of these names are to be consumed in order; nothing here ever takes that back, as with Apache's."""

@@ -12,10 +12,18 @@ from rocketpy_broker_sim.broker.tables.subscriptions import DEFAULT_GROUPS, Subs
 from rocketpy_broker_sim.config import BrokerConfig
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.support import BAD_NAMES, golden_file
+from tests.steps import longest
+
+MOST_SECONDS = 0.0115
+"""Processor time of a step."""
 
 
 def make(storage: MemoryStorage | None = None, **settings: object) -> SubscriptionGroupTable:
     return SubscriptionGroupTable(BrokerConfig(**settings), storage or MemoryStorage())  # type: ignore[arg-type]
+
+
+def groups(count: int) -> list[SubscriptionGroupConfig]:
+    return [SubscriptionGroupConfig(group_name=f"g{number}") for number in range(count)]
 
 
 def reopened(table: SubscriptionGroupTable, storage: MemoryStorage) -> SubscriptionGroupTable:
@@ -52,12 +60,42 @@ def test_A4_groups_are_made_changed_and_deleted_and_survive_a_restart() -> None:
 def test_A4_many_groups_are_made_in_steps_and_told_in_few_lines(caplog: pytest.LogCaptureFixture) -> None:
     table = make()
     caplog.set_level("INFO")
-    steps = table.put_steps([SubscriptionGroupConfig(group_name=f"g{number}") for number in range(320)])
+    steps = table.put_steps(groups(320))
     before = len(table.all())
     assert sum(len(table.all()) == before for _ in steps) == 10
     assert len(table.all()) == before + 320
     assert len(caplog.records) == 21
     assert caplog.messages[-1] == "create or update 300 more groups"
+
+
+@pytest.mark.slow
+def test_A4_many_groups_are_made_changed_and_written_in_short_steps() -> None:
+    table, made = make(), groups(75_000)
+    table.put_all(made)
+    changed = [SubscriptionGroupConfig(group_name=group.group_name, retry_max_times=3) for group in made[:20_000]]
+    assert longest(lambda: table.put_steps(changed))[0] < MOST_SECONDS
+    assert longest(table.encode_steps)[0] < MOST_SECONDS
+    assert min(_longest_of_more(made) for _ in range(3)) < MOST_SECONDS
+
+
+def _longest_of_more(known: list[SubscriptionGroupConfig]) -> float:
+    """The longest step that makes so many more that Python's table of them grows."""
+    table = make()
+    table.put_all(known)
+    return longest(lambda: table.put_steps(groups(95_000)[len(known) :]), tries=1)[0]
+
+
+def test_A4_what_groups_made_in_steps_take_is_right_though_others_come_and_go_between() -> None:
+    table, alone = make(), make()
+    table.put_all([SubscriptionGroupConfig(group_name="g1", retry_max_times=1)])
+    steps = table.put_steps([*groups(100), *groups(50)])
+    next(steps)
+    table.put(SubscriptionGroupConfig(group_name="g2", attributes={"+a": "b" * 80}))
+    table.delete("g1")
+    for _ in steps:
+        pass
+    alone.put_all(groups(100))
+    assert table._room.taken == alone._room.taken
 
 
 def test_A4_an_unknown_group_is_made_on_first_use_when_that_is_allowed() -> None:
