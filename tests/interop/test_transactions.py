@@ -145,7 +145,7 @@ def test_TX1_TX2_javas_producer_on_our_broker(apache: Apache, ours: Cluster, fre
     with java_transactions(apache, ours.namesrv, fresh_name("java-tx"), topic, BODIES) as producer:
         wait_committed(broker, topic, COMMITTED)
         checked = producer.wait("checked", 3)
-        sent = {each["body"][0]: each for each in producer.of("sent")}
+        sent = {each["body"][0]: each for each in producer.wait("sent", 5)}
         assert [sent[str(n)]["localState"] for n in range(5)] == [
             "COMMIT_MESSAGE",
             "ROLLBACK_MESSAGE",
@@ -229,7 +229,7 @@ def test_TX2_java_takes_over_from_ours(apache: Apache, ours: Cluster, fresh_name
     # Java's producer is known to a broker when it has sent there.
     with java_transactions(apache, ours.namesrv, group, topic, ["1 COMMIT_MESSAGE UNKNOW"]) as java:
         wait_committed(broker, topic, ["0", "1"])
-        assert java.of("checked")[-1]["said"] == "COMMIT_MESSAGE"
+        assert java.wait("checked")[-1]["said"] == "COMMIT_MESSAGE"
 
 
 # --- what brokers answer -------------------------------------------------------------------------------------
