@@ -17,6 +17,8 @@ from tests.hostile.peer import wait_until
 SOURCE = "127.0.0.2"
 """Where a crowd comes from: the bound on connections of one host shall not keep the innocent out."""
 _LISTEN_QUEUE = 100
+_AT_ONCE = struct.pack("ii", 1, 0)
+"""Of a closed connection nothing is sent any more."""
 
 
 class Member:
@@ -55,9 +57,14 @@ class Member:
 
 
 class Crowd:
-    """So many connections to one server."""
+    """So many connections to one server.
+
+    Attributes:
+        resets: Whether closing resets the connections, so that what the system has taken is never read.
+    """
 
     def __init__(self, address: str, count: int) -> None:
+        self.resets = False
         self._selector = selectors.DefaultSelector()
         self.members: list[Member] = []
         self._stop = threading.Event()
@@ -98,6 +105,8 @@ class Crowd:
         self._reader.join()
         self._selector.close()
         for member in self.members:
+            if self.resets:
+                member.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
             member.socket.close()
 
     def __enter__(self) -> Self:

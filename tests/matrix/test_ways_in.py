@@ -35,13 +35,13 @@ LEADING = SOME | {
 }
 """Each goes a way of its own through a surface, and is tried from every place with the matrices.
 
-The others go the same ways. A call is tried from every sixth place, the next call from the next ones, and on each
+The others go the same ways. A call is tried from every twelfth place, the next call from the next ones, and on each
 surface from other ones: a pair that all three surfaces have is tried on one of them at most, and in a night on all.
 """
 RARE = SPOTS.keys() - {"a plain listener", "an async listener", "before_consume", "on_revoked"}
 """Functions that are called as those others are: the leading calls are tried from a third of them, others by night."""
 THIRDS = 3
-SIXTHS = 6
+TWELFTHS = 12
 
 
 def numbered(names):
@@ -72,12 +72,12 @@ def marks_of(surface, place, call, number):
     if is_quick(surface, place, call, number):
         return ()
     is_leading = call in LEADING
-    is_by_day = is_leading and number % THIRDS == 0 if place in RARE else is_leading or number % SIXTHS == 0
+    is_by_day = is_leading and number % THIRDS == 0 if place in RARE else is_leading or number % TWELFTHS == 0
     return (pytest.mark.matrix,) if is_by_day else (pytest.mark.matrix, pytest.mark.nightly)
 
 
 def number_of(third, place, call):
-    """Of a cell: on each surface other calls have one that `THIRDS` or `SIXTHS` divides, and at each place."""
+    """Of a cell: on each surface other calls have one that `THIRDS` or `TWELFTHS` divides, and at each place."""
     columns = LEADING_COLUMNS if place in RARE and call in LEADING else COLUMNS
     return third + ROWS[place] + columns[call]
 
@@ -93,7 +93,7 @@ def cells():
 
 
 def pytest_generate_tests(metafunc):
-    """Make the cells that the run may select: a sixth of most, unless it is nightly."""
+    """Make the cells that the run may select: a twelfth of most, unless it is nightly."""
     if metafunc.function is test_a_call_from_a_place:
         refused = left_out(metafunc.config.option.markexpr)
         wanted = [cell for cell in cells() if not any(mark.name in refused for mark in cell.marks)]
@@ -105,8 +105,8 @@ def test_a_call_from_a_place(surface, place, call, way, running_worker):
 
 
 @pytest.mark.parametrize("surface", SURFACES)
-def test_each_call_has_a_sixth_of_the_places_of_a_surface_at_least(surface):
-    """In the runs with the matrices; and each place a sixth of the calls."""
+def test_each_call_has_a_twelfth_of_the_places_of_a_surface_at_least(surface):
+    """In the runs with the matrices; and each place a twelfth of the calls."""
     pairs, tried = [], []
     for cell in cells():
         _, place, call, _ = cell.values
@@ -116,7 +116,7 @@ def test_each_call_has_a_sixth_of_the_places_of_a_surface_at_least(surface):
                 tried.append((place, call))
     for side in (0, 1):
         all_of, some_of = (Counter(pair[side] for pair in chosen) for chosen in (pairs, tried))
-        few = {name: (some_of[name], count) for name, count in all_of.items() if some_of[name] < count // SIXTHS - 1}
+        few = {name: (some_of[name], count) for name, count in all_of.items() if some_of[name] < count // TWELFTHS - 1}
         assert not few
 
 
