@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from rocketpy.seams import wall_clock
+from tests.crash.by_run import by_run
 from tests.crash.driver import Driver
 from tests.crash.filtered import codes, damaged_extension, near_extension, problems_after, recorded
 from tests.crash.judge import LATER, Moment, judge
@@ -26,7 +27,7 @@ def test_F6_the_workload_has_both_kinds_of_units(mode: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("points", [6, pytest.param(80, marks=pytest.mark.crash)])
+@pytest.mark.parametrize("points", by_run(6, 40, 80))
 @pytest.mark.parametrize("mode", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_F6_ST21_no_crash_lets_a_filter_miss_what_is_left(mode: str, points: int) -> None:
     recording = recorded(mode)
@@ -46,7 +47,7 @@ def test_F6_ST21_no_crash_lets_a_filter_miss_what_is_left(mode: str, points: int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("points", [4, pytest.param(60, marks=pytest.mark.crash)])
+@pytest.mark.parametrize("points", by_run(4, 30, 60))
 @pytest.mark.parametrize("kind", ["lost", "zeros", "longer"])
 def test_F6_ST21_no_damaged_extension_lets_a_filter_miss_anything(kind: str, points: int) -> None:
     """As a power loss may leave it on a disk that does not keep what it said it would."""

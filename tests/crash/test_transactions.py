@@ -13,6 +13,7 @@ from rocketpy_broker_sim.broker.transactions import ledger
 from rocketpy_broker_sim.broker.transactions.checking import CheckService
 from rocketpy_broker_sim.broker.transactions.ledger import Ledger
 from rocketpy_broker_sim.store.put_result import IncomingMessage
+from tests.crash.by_run import by_run
 from tests.crash.sim_disk import SimDisk
 from tests.crash.test_cleaning import disk_at
 from tests.crash.transacted import Recorded, TransactionDriver, near_ends, problems_after, recorded
@@ -54,7 +55,7 @@ def test_TX1_TX2_the_workload_does_enough(mode: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("points", [12, pytest.param(300, marks=pytest.mark.crash)])
+@pytest.mark.parametrize("points", by_run(12, 150, 300))
 @pytest.mark.parametrize("mode", MODES)
 def test_TX1_TX2_TX3_no_crash_breaks_a_promise_to_a_producer(mode: str, points: int) -> None:
     assert list(found(recorded(mode), points)) == []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.interop import jobs, jvm
-from tests.interop.apache import LINES, Apache, Cluster, unavailable
+from tests.interop.apache import LINES, VERSION, Apache, Cluster, unavailable
 from tests.interop.drivers import JavaAdmin, java_admins
 from tests.interop.late_starters import late_starters_last
 from tests.interop.mixed import Mixed, mixed_cluster
@@ -31,6 +31,8 @@ _numbers = itertools.count(1)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run what needs Apache's releases on both lines, or on the one that `one_line` names.
 
+    What is marked `older_by_night` runs on the older line by night only.
+
     The scope brings the tests of a line together, so that its servers start once.
     """
     if "apache" in metafunc.fixturenames:
@@ -39,6 +41,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if marker is not None:
             version, _why = marker.args
             lines = (version,)
+        if metafunc.definition.get_closest_marker("older_by_night") is not None:
+            lines = [line if line == VERSION else pytest.param(line, marks=pytest.mark.nightly) for line in lines]
         metafunc.parametrize("apache", lines, indirect=True, scope="session")
 
 

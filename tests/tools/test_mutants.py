@@ -133,7 +133,21 @@ def project(tmp_path: Path) -> Path:
         "tests/test_sums.py": """
             import subprocess
             import sys
+            import time
             from lib.pkg.sums import grade, in_a_process, kept, spin
+
+            class Patient(int):
+                # What never ends shall not keep the processor busy until it is killed.
+
+                def __gt__(self, other):
+                    time.sleep(0.01)
+                    return int(self) > other
+
+                def __add__(self, other):
+                    return Patient(int(self) + other)
+
+                def __sub__(self, other):
+                    return Patient(int(self) - other)
 
             def test_low():
                 assert grade(3) == "low"
@@ -142,7 +156,7 @@ def project(tmp_path: Path) -> Path:
                 assert grade(30) == "high"
 
             def test_spin():
-                spin(3)
+                spin(Patient(3))
 
             def test_always_fails():
                 assert grade(10) == "?"

@@ -230,6 +230,7 @@ def test_a_store_born_here(apache: Apache, our_servers: Cluster, tmp_path: Path)
         pass
 
 
+@pytest.mark.older_by_night("both lines lock the same file in the same way")
 @pytest.mark.parametrize("holder", ["ours", "theirs"])
 def test_threat_L11_a_store_has_one_broker(holder: str, apache: Apache, our_servers: Cluster, tmp_path: Path) -> None:
     namesrv, store = our_servers.namesrv, {"storePathRootDir": tmp_path / "store"}
