@@ -87,6 +87,7 @@ def test_a_second_delivery_needs_a_cause(fault, cause):
         ([("kill", 1000.0 + FILE_WITHIN * 1000, MEMBER)], True),
         ([("kill", 1001.0 + FILE_WITHIN * 1000, MEMBER)], False),
         ([("pause", 1500.0, MEMBER), ("go on", 7500.0, MEMBER), ("kill", 8500.0, MEMBER)], True),
+        ([("pause", 500.0, MEMBER), ("go on", 900.0, MEMBER), ("kill", 1500.0, MEMBER)], True),
         ([("pause", 1500.0, MEMBER), ("go on", 7500.0, MEMBER)], False),
         ([("kill", 1500.0, OTHER)], False),
         ([("kill", 1500.0, "broker")], False),
