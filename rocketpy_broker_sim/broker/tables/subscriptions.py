@@ -18,6 +18,7 @@ from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import is_system_group, is_valid_group
 from rocketpy.wire.steps import run_steps
+from rocketpy_broker_sim.broker.tables.growth import changes_of_size
 from rocketpy_broker_sim.broker.tables.persist import (
     FILE_LIMITS,
     Entries,
@@ -198,7 +199,8 @@ class SubscriptionGroupTable(StoredTable):
             BrokerError: a name is not allowed, or the table is full.
         """
         found: dict[str, SubscriptionGroupConfig] = {}
-        size, replaced, version = 0, 0, self.data_version
+        former: dict[str, SubscriptionGroupConfig] = {}
+        size, version = 0, self.data_version
         for count, group in enumerate(groups, 1):
             name = group.group_name
             if not is_valid_group(name):
@@ -206,16 +208,16 @@ class SubscriptionGroupTable(StoredTable):
             if name in found:
                 size -= size_of_group(found[name])
             elif name in self._groups:
-                replaced += size_of_group(self._groups[name])
+                former[name] = self._groups[name]
+                size -= size_of_group(former[name])
+            found[name] = group = _sharing(group)
             size += size_of_group(group)
-            found[name] = _sharing(group)
             if count % _GROUPS_A_STEP == 0:
                 yield
-        # The last step is one turn, however many groups there are: what goes over all of them is a call into C.
-        known = found.keys() & self._groups.keys()
-        if self.data_version is not version:  # somebody has made or deleted groups between two steps
-            replaced = sum(size_of_group(self._groups[name]) for name in known)
-        self._take_room(len(found) - len(known), size - replaced)
+        # The last step is one turn, however many groups there are: little is done for each of them here.
+        if self.data_version is not version:  # somebody has changed the table between two steps
+            size -= sum(changes_of_size(found, former, self._groups, size_of_group))
+        self._take_room(len(found) - sum(map(self._groups.__contains__, found)), size)
         for name in found.keys() & self._texts.keys():
             del self._texts[name]
         # A line for each would take a request with thousands of them most of its time.
@@ -227,7 +229,7 @@ class SubscriptionGroupTable(StoredTable):
         self._next_version()
 
     def _take_room(self, added: int, size: int) -> None:
-        """Count so many groups more, and so many bytes.
+        """Make room for more groups and their bytes.
 
         Raises:
             BrokerError: the table is full.
@@ -329,11 +331,14 @@ class SubscriptionGroupTable(StoredTable):
         before and behind the name is kept, once for all that have the same.
         """
         name = group.group_name
-        parts = self._texts.get(name)
+        is_current = self._groups.get(name) is group  # it may have been changed since the writing began
+        parts = self._texts.get(name) if is_current else None
         if parts is None:
             before, mark, behind = pretty_text(group.to_json()).partition(f'"groupName":"{name}"')
             made = before, behind if mark else None
-            parts = self._texts[name] = self._same.setdefault(made, made)
+            parts = self._same.setdefault(made, made)
+            if is_current:
+                self._texts[name] = parts
             if len(self._same) > _MOST_SHAPES:
                 self._same.clear()
         return Written(parts[0] if parts[1] is None else f'{parts[0]}"groupName":"{name}"{parts[1]}')

@@ -27,6 +27,7 @@ from rocketpy.wire.names import (
 )
 from rocketpy.wire.steps import run_steps
 from rocketpy.wire.sysflag import Permission
+from rocketpy_broker_sim.broker.tables.growth import changes_of_size
 from rocketpy_broker_sim.broker.tables.persist import (
     FILE_LIMITS,
     Entries,
@@ -216,7 +217,8 @@ class TopicTable(StoredTable):
             BrokerError: a name is not allowed, or the table is full.
         """
         found: dict[str, TopicConfig] = {}
-        size, replaced, version = 0, 0, self.data_version
+        former: dict[str, TopicConfig] = {}
+        size, version = 0, self.data_version
         for count, topic in enumerate(topics, 1):
             name = topic.topic_name
             if not is_valid_stored_topic(name):
@@ -224,16 +226,16 @@ class TopicTable(StoredTable):
             if name in found:
                 size -= size_of_topic(found[name])
             elif name in self._topics:
-                replaced += size_of_topic(self._topics[name])
+                former[name] = self._topics[name]
+                size -= size_of_topic(former[name])
             size += size_of_topic(topic)
             found[name] = topic
             if count % _TOPICS_A_STEP == 0:
                 yield
-        # The last step is one turn, however many topics there are: what goes over all of them is a call into C.
-        known = found.keys() & self._topics.keys()
-        if self.data_version is not version:  # somebody has made or deleted topics between two steps
-            replaced = sum(size_of_topic(self._topics[name]) for name in known)
-        added = len(found) - len(known)
+        # The last step is one turn, however many topics there are: little is done for each of them here.
+        if self.data_version is not version:  # somebody has changed the table between two steps
+            size -= sum(changes_of_size(found, former, self._topics, size_of_topic))
+        added = len(found) - sum(map(self._topics.__contains__, found))
         held, most = len(self._topics), self._config.max_topics
         if added and held + added > most:
             remark = (
@@ -241,7 +243,7 @@ class TopicTable(StoredTable):
                 "delete some, or raise maxTopics"
             )
             raise BrokerError.for_code(ResponseCode.SYSTEM_ERROR, remark)
-        self._room.take(size - replaced)
+        self._room.take(size)
         for name, topic in islice(found.items(), MOST_LOGGED):
             log.info("%s topic %s", "update" if name in self._topics else "create", topic.to_text())
         if len(found) > MOST_LOGGED:
