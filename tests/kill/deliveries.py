@@ -100,12 +100,12 @@ def _fault(fault: kill.Fault) -> Fault:
 def _lost_from_file(history: kill.History) -> list[Fault]:
     """Kills of members of broadcasts: what they dealt with since they last wrote their file comes again.
 
-    If a member had been paused until shortly before its kill, nothing was written since the pause began.
+    If a member had been paused until shortly before its kill, it may have written nothing since the pause began.
     """
     kills = [each for each in history.faults if each.kind == "kill" and each.target != "broker"]
     return [
-        Fault(at=worked / 1000, settles=(each.at - worked) / 1000, within=FILE_WITHIN)
-        for each, worked in ((each, _last_work(history, each)) for each in kills)
+        Fault(at=each.at / 1000, settles=0.0, within=FILE_WITHIN + (each.at - _last_work(history, each)) / 1000)
+        for each in kills
         if any(_concerns(each, group) for group in BROADCAST)
     ]
 

@@ -100,6 +100,11 @@ def test_a_broadcast_repeats_only_what_was_not_in_the_file_of_a_killed_member(fa
     assert broken(made) == ([] if fine else ["I11"])
 
 
+def test_a_member_of_a_broadcast_repeats_nothing_before_it_is_killed():
+    faults = (Fault("pause", 500.0, MEMBER), Fault("go on", 900.0, MEMBER), Fault("kill", 1500.0, MEMBER))
+    assert broken(history(0, 0, group=TO_ALL, apart=1, faults=faults)) == ["I11"]
+
+
 def test_a_group_in_order_gets_a_message_once_the_one_before_it_is_done():
     made = history(0, 1, 2, group=IN_ORDER)
     number = next(number for number, each in enumerate(made.deliveries) if each.group == IN_ORDER)
