@@ -61,7 +61,7 @@ def fresh(world: World) -> World:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[object]:
-    """Measure again, on servers that have just been started, what took too long: as attacks are."""
+    """Measure again what took too long, on servers that have just been started."""
     try:
         return (yield)
     except (LittleOverError, FarOverError) as exc:

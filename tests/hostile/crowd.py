@@ -18,7 +18,7 @@ SOURCE = "127.0.0.2"
 """Where a crowd comes from: the bound on connections of one host shall not keep the innocent out."""
 _LISTEN_QUEUE = 100
 _AT_ONCE = struct.pack("ii", 1, 0)
-"""Of a closed connection nothing is sent any more."""
+"""For `SO_LINGER`: closing drops what has not been sent, and resets the connection."""
 
 
 class Member:
@@ -60,7 +60,7 @@ class Crowd:
     """So many connections to one server.
 
     Attributes:
-        resets: Whether closing resets the connections, so that what the system has taken is never read.
+        resets: Whether closing resets the connections, so that what the system has not sent yet is dropped.
     """
 
     def __init__(self, address: str, count: int) -> None:

@@ -30,7 +30,7 @@ TIMES = 4
 """Beside that, as often the size of the request while it is served."""
 TRIES = 3
 AGAIN = 2
-"""How often what took too long is measured again: the host of a virtual machine may take a turn away twice."""
+"""How many times more, at most, a crowd is measured: the host of a virtual machine may take a turn away twice."""
 BETWEEN = "between attacks"
 """The name of a reading of what attacks left for later."""
 AFTERWARDS = "afterwards"
@@ -38,12 +38,11 @@ AFTERWARDS = "afterwards"
 HELD, CLOSED = -1, -2
 """Instead of the code of an answer: there is none, and the connection is open; there is none, and it is closed."""
 _SETTLES_WITHIN, _SETTLES_FROM_CROWDS_WITHIN = 3.0, 15.0
-"""Seconds in which memory is given back. After a crowd the heap is in many pieces, which are looked through less often.
-"""
+"""How long memory may take to be given back. After a crowd the heap is in many pieces, and is checked less often."""
 _RESTS = 1.2
 """Seconds without a change of memory, and with next to no work, after which a server keeps what it has.
 
-Longer than one: each second it gives back the gaps of its heap.
+Longer than one: each second it gives back the gaps of its heap, unless these are very many.
 """
 _STILL = 256 * 1024
 """Bytes by which the memory of a server changes that serves nobody but the pair."""
@@ -336,9 +335,10 @@ class LittleOverError(AssertionError):
 
 
 class FarOverError(AssertionError):
-    """One of the many turns of seconds took very long: to be measured twice on new servers, and right both times.
+    """A turn, or a full collection, took more than twice what it may.
 
-    The host of a virtual machine takes such a turn away once in thousands of seconds; a server does the same again.
+    It is measured twice more on new servers, and has to be within its bound both times: a server does the same again,
+    but the host of a virtual machine takes a turn away once in many thousands.
     """
 
 

@@ -52,7 +52,7 @@ def finish(watch: Watch, report: Report, *, grows: int = CROWD, keeps: int = SLA
     """
     reading = watch.reading(keeps=keeps)
     report.note_named(reading)
-    faults = [fault for fault in reading.faults if "memory" not in fault]
+    faults = [fault for fault in reading.faults if "memory grew" not in fault and "of memory stayed" not in fault]
     if is_little_over(reading, faults):
         raise LittleOverError(str(reading), faults)
     if is_time_alone(reading, faults):
@@ -199,7 +199,9 @@ def test_three_hundred_that_send_without_end_share_what_the_others_leave(
             sent = flood(crowd, make(role), FLOODS_FOR)
             assert min(sent) > 0, sent
             assert len(crowd.open()) == FLOODING
-            crowd.resets = make is not _many_small  # the server would read for many seconds what the system has taken
+            # Of requests that take long the system has as many as the server would read for seconds. They are left out,
+            # and it is small ones that have to be worked off when their senders have gone.
+            crowd.resets = make is not _many_small
         assert wait_until(lambda: is_idle(served), 60)
     finish(watch, report, grows=BUDGET, keeps=BUDGET // 4)  # gaps that small objects have left in Python's heap stay
 
