@@ -10,7 +10,7 @@ __all__ = ["by_run"]
 
 
 def by_run(few: int, by_day: int, by_night: int) -> list[Any]:
-    """Parameters of a test: points for every run, for the runs with `crash`, and for the nightly ones."""
+    """Parameters of a test: points for the runs with slow tests, for those with `crash`, and for the nightly ones."""
     return [
         few,
         pytest.param(by_day, marks=pytest.mark.crash),

@@ -137,7 +137,7 @@ def project(tmp_path: Path) -> Path:
             from lib.pkg.sums import grade, in_a_process, kept, spin
 
             class Patient(int):
-                # What never ends shall not keep the processor busy until it is killed.
+                # A mutant that never ends sleeps, and does not keep the processor busy until it is killed.
 
                 def __gt__(self, other):
                     time.sleep(0.01)

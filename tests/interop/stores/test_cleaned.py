@@ -67,7 +67,7 @@ def clean(broker: str, store: Path) -> None:
     probe.eventually(is_done, "old files to go", 30.0)
 
 
-@pytest.mark.older_by_night("both lines keep one format, and both open whole stores of ours in test_handover")
+@pytest.mark.older_by_night("both lines keep one format; this case of the older one is left to the night")
 @pytest.mark.parametrize("kill", [False, True])
 def test_what_is_left_is_read_and_gone_on_with(
     apache: Apache, our_servers: Cluster, tmp_path: Path, fresh_name: Callable[[str], str], kill: bool

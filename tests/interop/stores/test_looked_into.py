@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.interop,
-    pytest.mark.older_by_night("both lines keep one format, and write the stores of test_handover in every run"),
+    pytest.mark.older_by_night("both lines keep one format, and both write and read whole stores in test_handover"),
 ]
 
 PLACE, OFFSET = (ORDERS, 1), 20
