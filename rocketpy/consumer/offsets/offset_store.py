@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from rocketpy.client.api import offset as offset_api
+from rocketpy.consumer.offsets.one_first import one_first
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
 from rocketpy.logs import Seldom, get_logger
-from rocketpy.services import side_by_side
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -159,10 +159,13 @@ class RemoteBrokerOffsetStore:
 
         Unchanged offsets are committed too, so that a broker that lost its table in a crash soon has them again.
         """
-        await self._commit_each(queues, wait=False)
+        async with trio.open_nursery() as nursery:
+            for queue in queues:
+                if queue in self._offsets:
+                    nursery.start_soon(self._commit, queue, False, None)
 
     async def commit(self, queues: Collection[MessageQueue]) -> None:
-        """Commit the recorded offsets of these queues, all at once, and wait for the answers.
+        """Commit the recorded offsets of these queues, and wait for the answers.
 
         Raises:
             RocketMQError: a queue could not be committed; if several, the error of the first one in sorted order. All
@@ -176,24 +179,20 @@ class RemoteBrokerOffsetStore:
             except RocketMQError as error:
                 failures[queue] = error
 
-        await side_by_side(tell, sorted(queue for queue in queues if queue in self._offsets))
+        await one_first(tell, sorted(queue for queue in queues if queue in self._offsets))
         if failures:
             raise failures[min(failures)]
 
     async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
         """Commit the recorded offsets of these queues. Returns the queues that are not committed by the deadline."""
         committed: set[MessageQueue] = set()
-        with trio.move_on_at(deadline):
-            await self._commit_each(queues, wait=True, committed=committed)
-        return [queue for queue in queues if queue in self._offsets and queue not in committed]
 
-    async def _commit_each(
-        self, queues: Collection[MessageQueue], *, wait: bool, committed: set[MessageQueue] | None = None
-    ) -> None:
-        async with trio.open_nursery() as nursery:
-            for queue in queues:
-                if queue in self._offsets:
-                    nursery.start_soon(self._commit, queue, wait, committed)
+        async def tell(queue: MessageQueue) -> None:
+            await self._commit(queue, True, committed)
+
+        with trio.move_on_at(deadline):
+            await one_first(tell, [queue for queue in queues if queue in self._offsets])
+        return [queue for queue in queues if queue in self._offsets and queue not in committed]
 
     @trio.lowlevel.enable_ki_protection
     async def _commit(self, queue: MessageQueue, wait: bool, committed: set[MessageQueue] | None) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from rocketpy.client.api import offset as offset_api
+from rocketpy.consumer.offsets.one_first import one_first
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
 from rocketpy.services import side_by_side
 
@@ -90,9 +91,14 @@ class QueueOffsets:
         )
 
     async def of_each(
-        self, ask: Callable[[MessageQueue], Awaitable[T]], queues: Iterable[MessageQueue]
+        self, ask: Callable[[MessageQueue], Awaitable[T]], queues: Iterable[MessageQueue], *, commits: bool = False
     ) -> dict[MessageQueue, T]:
         """Call one of the other methods for many queues at the same time.
+
+        Args:
+            ask: what to call.
+            queues: the queues.
+            commits: whether it commits; then one queue of each topic at a broker goes first (see `one_first`).
 
         Returns:
             The results by queue, sorted.
@@ -109,7 +115,7 @@ class QueueOffsets:
             except RocketMQError as error:
                 failures[queue] = error
 
-        await side_by_side(answer, queues)
+        await (one_first if commits else side_by_side)(answer, queues)
         if failures:
             raise failures[min(failures)]
         return {queue: found[queue] for queue in sorted(found)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from rocketpy.client.api import offset as offset_api
@@ -138,18 +139,23 @@ class Brokers:
                 done[queue] = offset
 
         if patient:
-            self._of_each(tell, offsets, f"committing offsets of {group}")
+            self._of_each(tell, offsets, f"committing offsets of {group}", commits=True)
         else:
-            self._home.call(self._offsets.of_each, tell, list(offsets))
+            self._home.call(partial(self._offsets.of_each, commits=True), tell, list(offsets))
         return done
 
     def _of_each(
-        self, ask: Callable[[MessageQueue], Awaitable[T]], queues: Iterable[MessageQueue], doing: str
+        self,
+        ask: Callable[[MessageQueue], Awaitable[T]],
+        queues: Iterable[MessageQueue],
+        doing: str,
+        *,
+        commits: bool = False,
     ) -> dict[MessageQueue, T]:
         wanted = sorted(queues)
 
         async def ask_all() -> dict[MessageQueue, T]:
-            return await self._offsets.of_each(ask, wanted)
+            return await self._offsets.of_each(ask, wanted, commits=commits)
 
         topics = sorted({queue.topic for queue in wanted})
         if not wanted:
