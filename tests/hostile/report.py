@@ -196,8 +196,8 @@ the port has no more connections than its bound, and none of them is left afterw
 
 An attack is repeated if its only failure is how long the pair waited. All other failures count at once, with three
 exceptions. A turn that took less than twice its limit is measured once more, on a new server. With a crowd, such a
-turn, and memory below twice its limit that it left, are measured up to twice more, and have to pass once. One of the
-very many turns with a crowd that took still longer is measured twice more, and has to pass both times.
+turn, and memory below twice its limit that it left, are measured up to twice more, and have to pass once. A turn during
+a crowd that took even longer is measured twice more, and has to pass both times.
 
 `./dev hostile --page docs/reference/hostile-peers.md` writes this page, with the figures of the machine that it runs
 on. `./dev test --all` measures your machine too, and writes the tables of requests to `docs/_build/hostile-peers.md`.

@@ -199,8 +199,8 @@ def test_three_hundred_that_send_without_end_share_what_the_others_leave(
             sent = flood(crowd, make(role), FLOODS_FOR)
             assert min(sent) > 0, sent
             assert len(crowd.open()) == FLOODING
-            # Of requests that take long the system has as many as the server would read for seconds. They are left out,
-            # and it is small ones that have to be worked off when their senders have gone.
+            # The system buffers more slow requests than the server reads in seconds, so these are dropped. The small
+            # ones have to be worked off after their senders have gone.
             crowd.resets = make is not _many_small
         assert wait_until(lambda: is_idle(served), 60)
     finish(watch, report, grows=BUDGET, keeps=BUDGET // 4)  # gaps that small objects have left in Python's heap stay

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from rocketpy.client.api import offset as offset_api
 from rocketpy.errors import ConfigError, MessageDecodeError, RocketMQError
 from rocketpy.message import MessageQueue
 from rocketpy.spark.source.brokers import Brokers
@@ -198,6 +199,29 @@ def test_a_loop_goes_on_where_its_group_has_committed(topic, read, send, namesrv
     assert bodies(read(group=group, start="committed")) == [b"3"]
     second.commit()
     assert read(group=group, start="committed").parts() == []
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_one_offset_of_a_topic_is_committed_before_the_others(topic, cluster, read, monkeypatch, patient):
+    """Apache's broker may lose one of two that are the first of a group and arrive at the same time."""
+    cluster.create_topic(topic, queues=4)
+    course, update = [], offset_api.update_consumer_offset
+
+    async def noted(*words, **more):
+        course.append("begins")
+        try:
+            return await update(*words, **more)
+        finally:
+            course.append("ends")
+
+    monkeypatch.setattr(offset_api, "update_consumer_offset", noted)
+    group = f"one-first-{topic}"
+    given = read(group=group)
+    offsets = {queue(topic, number): 0 for number in range(4)}
+    with clients().use(given.options.client) as client:
+        Brokers(client.trio_client, given.options).commit(group, offsets, patient=patient)
+    assert sorted(course) == ["begins"] * 4 + ["ends"] * 4
+    assert course[:3] == ["begins", "ends", "begins"]
 
 
 def test_a_group_is_needed_to_commit(read):

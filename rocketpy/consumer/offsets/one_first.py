@@ -1,8 +1,8 @@
-"""Commits of many queues: one queue of each topic at a broker goes first, the others follow at once.
+"""Commits of many queues: one queue of each topic at a broker goes first, and the others follow its answer.
 
-Apache's broker makes a map for the offsets of a group in a topic when the first of them arrives. Of two first ones that
-arrive at the same time each makes a map, and one of the maps is lost with what is in it, though both commits are
-answered with success (ConsumerOffsetManager).
+Apache's broker (ConsumerOffsetManager) makes a map for the offsets of a group in a topic when it takes the first of
+them. If two first commits arrive at the same time, each makes a map, and one map replaces the other: an offset is lost,
+although both commits were answered with success.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+import trio
+
 from rocketpy.services import side_by_side
 
 if TYPE_CHECKING:
     from rocketpy.message import MessageQueue
 
-__all__ = ["one_first"]
+__all__ = ["PATIENCE", "one_first"]
 
+PATIENCE = 0.2
+"""Seconds after which the others follow without an answer, so that a broker that gives none is not waited for twice."""
 Tell = Callable[["MessageQueue"], Awaitable[object]]
 
 
 async def one_first(tell: Tell, queues: Iterable[MessageQueue]) -> None:
-    """Call an async function with each queue; different topics and brokers do not wait for each other.
+    """Call an async function with each queue. Different topics and brokers do not wait for each other.
 
     Args:
         tell: commits the offset of a queue and waits for the answer. It handles the errors it expects by itself.
@@ -35,5 +39,20 @@ async def one_first(tell: Tell, queues: Iterable[MessageQueue]) -> None:
 
 
 async def _tell_one_first(tell: Tell, queues: list[MessageQueue]) -> None:
-    await tell(queues[0])
-    await side_by_side(tell, queues[1:])
+    if len(queues) == 1:
+        await tell(queues[0])
+        return
+    answered = trio.Event()
+
+    async def first() -> None:
+        try:
+            await tell(queues[0])
+        finally:
+            answered.set()
+
+    async def others() -> None:
+        with trio.move_on_after(PATIENCE):
+            await answered.wait()
+        await side_by_side(tell, queues[1:])
+
+    await side_by_side(lambda part: part(), (first, others))

@@ -18,7 +18,7 @@ from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import is_system_group, is_valid_group
 from rocketpy.wire.steps import run_steps
-from rocketpy_broker_sim.broker.tables.growth import changes_of_size
+from rocketpy_broker_sim.broker.tables.gathered import Gathered
 from rocketpy_broker_sim.broker.tables.persist import (
     FILE_LIMITS,
     Entries,
@@ -198,26 +198,15 @@ class SubscriptionGroupTable(StoredTable):
         Raises:
             BrokerError: a name is not allowed, or the table is full.
         """
-        found: dict[str, SubscriptionGroupConfig] = {}
-        former: dict[str, SubscriptionGroupConfig] = {}
-        size, version = 0, self.data_version
+        gathered, version = Gathered(self._groups, size_of_group), self.data_version
         for count, group in enumerate(groups, 1):
-            name = group.group_name
-            if not is_valid_group(name):
+            if not is_valid_group(group.group_name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the group name is not allowed")
-            if name in found:
-                size -= size_of_group(found[name])
-            elif name in self._groups:
-                former[name] = self._groups[name]
-                size -= size_of_group(former[name])
-            found[name] = group = _sharing(group)
-            size += size_of_group(group)
+            gathered.add(group.group_name, _sharing(group))
             if count % _GROUPS_A_STEP == 0:
                 yield
-        # The last step is one turn, however many groups there are: little is done for each of them here.
-        if self.data_version is not version:  # somebody has changed the table between two steps
-            size -= sum(changes_of_size(found, former, self._groups, size_of_group))
-        self._take_room(len(found) - sum(map(self._groups.__contains__, found)), size)
+        found = gathered.entries
+        self._take_room(*gathered.growth(is_disturbed=self.data_version is not version))
         for name in found.keys() & self._texts.keys():
             del self._texts[name]
         # A line for each would take a request with thousands of them most of its time.

@@ -27,7 +27,7 @@ from rocketpy.wire.names import (
 )
 from rocketpy.wire.steps import run_steps
 from rocketpy.wire.sysflag import Permission
-from rocketpy_broker_sim.broker.tables.growth import changes_of_size
+from rocketpy_broker_sim.broker.tables.gathered import Gathered
 from rocketpy_broker_sim.broker.tables.persist import (
     FILE_LIMITS,
     Entries,
@@ -216,26 +216,15 @@ class TopicTable(StoredTable):
         Raises:
             BrokerError: a name is not allowed, or the table is full.
         """
-        found: dict[str, TopicConfig] = {}
-        former: dict[str, TopicConfig] = {}
-        size, version = 0, self.data_version
+        gathered, version = Gathered(self._topics, size_of_topic), self.data_version
         for count, topic in enumerate(topics, 1):
-            name = topic.topic_name
-            if not is_valid_stored_topic(name):
+            if not is_valid_stored_topic(topic.topic_name):
                 raise BrokerError.for_code(ResponseCode.INVALID_PARAMETER, "the topic name is not allowed")
-            if name in found:
-                size -= size_of_topic(found[name])
-            elif name in self._topics:
-                former[name] = self._topics[name]
-                size -= size_of_topic(former[name])
-            size += size_of_topic(topic)
-            found[name] = topic
+            gathered.add(topic.topic_name, topic)
             if count % _TOPICS_A_STEP == 0:
                 yield
-        # The last step is one turn, however many topics there are: little is done for each of them here.
-        if self.data_version is not version:  # somebody has changed the table between two steps
-            size -= sum(changes_of_size(found, former, self._topics, size_of_topic))
-        added = len(found) - sum(map(self._topics.__contains__, found))
+        found = gathered.entries
+        added, size = gathered.growth(is_disturbed=self.data_version is not version)
         held, most = len(self._topics), self._config.max_topics
         if added and held + added > most:
             remark = (

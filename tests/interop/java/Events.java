@@ -13,7 +13,7 @@ final class Events {
     private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
 
     static {
-        System.setOut(System.err); // clients of 4.x log to the console, and such a line came into the midst of an event
+        System.setOut(System.err); // clients of 4.x log to the console, and a line once landed in the middle of an event
     }
 
     private final String prefix;
