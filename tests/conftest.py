@@ -98,6 +98,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Nobody leaves a handler of Ctrl-C behind: trio sets its own only in place of Python's."""
+    left = signal.getsignal(signal.SIGINT)
+    if left is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        pytest.fail(f"{item.name}, or a fixture of it, left {left!r} behind as the handler of SIGINT", pytrace=False)
+
+
 def _note(report: pytest.CollectReport | pytest.TestReport) -> None:
     if report.skipped and not hasattr(report, "wasxfail"):
         _skipped.append(report.nodeid)

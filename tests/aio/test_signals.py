@@ -29,14 +29,9 @@ def run(request):
         with asyncio.Runner(loop_factory=LOOPS[request.param], debug=True) as runner:
             return runner.run(asyncio.wait_for(main(), LIMIT))
 
-    # Loops put Python's own handler of SIGINT back, and some test before may have left another one (Spark's does).
-    session = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
-        yield run
-        assert {number: signal.getsignal(number) for number in before} == before
-    finally:
-        signal.signal(signal.SIGINT, session)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    yield run
+    assert {number: signal.getsignal(number) for number in before} == before
 
 
 async def opened(consumer):

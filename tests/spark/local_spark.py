@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -145,9 +146,11 @@ def local_session(
         more = {**({} if shared else of_home), "spark.driver.extraJavaOptions": java, **(settings or {})}
         for key, value in (SETTINGS | own | more).items():
             builder = builder.config(key, str(value))
+        handler = signal.getsignal(signal.SIGINT)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of PySpark's start are not ours to mend
             session = builder.getOrCreate()
+        signal.signal(signal.SIGINT, handler)  # Spark's own stays for good, and keeps trio from setting its own
         try:
             yield session
         finally:

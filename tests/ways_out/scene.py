@@ -14,17 +14,21 @@ import trio
 
 import rocketpy.sync
 from rocketpy import ConsumeFromWhere, Message
+from tests.pace import slowness
 from tests.surfaces.surface import SURFACES, call
 from tests.ways_out.ground import ask
 from tests.ways_out.zygote import say
 
+SLOWNESS = slowness()
+"""Of this machine. Closing is bounded in seconds of the wall, so a slow machine gets as many more."""
 SOON = 0.01
-SLACK = 4.0
+SLACK = 4.0 * SLOWNESS
 """Seconds that a busy machine may add to a bound."""
-INNOCENT_WITHIN = 2.0
+INNOCENT_WITHIN = 2.0 * SLOWNESS
 HEALS_AFTER = 0.7
-EXIT_TIMEOUT = 0.4
-CLOSE_TIMEOUT = 0.3
+EXIT_TIMEOUT = 0.4 * SLOWNESS
+CLOSE_TIMEOUT = 0.4 * SLOWNESS
+"""On a broker that answers, closing has to be done in this time: commits and unlocking are part of it."""
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
