@@ -294,6 +294,30 @@ async def test_threat_F16_many_tasks_share_one_producer(autojump_clock, opened):
     assert isinstance(SystemBusyError(2), BrokerError)
 
 
+@pytest.mark.parametrize("size", [1, 2 * 1024 * 1024], ids=["written in a turn", "waits to be read"])
+async def test_a_oneway_send_does_not_say_that_nothing_was_sent_once_it_is_written(autojump_clock, opened, size):
+    async with opened(SendBroker(), compress_body_over=10**9) as (producer, world), trio.open_nursery() as nursery:
+        sent = await producer.send(message())
+        for link in world.network.links():
+            link.pause()
+        address = producer.client.routes.broker_address(sent.queue.broker_name)
+        connection = producer.client.pool.nowait(address)
+
+        async def close():
+            while not connection._transport.pending:
+                await trio.lowlevel.checkpoint()
+            connection.close()
+
+        async def send_much():
+            for _ in range(100):
+                await producer.send_oneway(Message("T", b"x" * size), queue=sent.queue)
+
+        nursery.start_soon(close)
+        with pytest.raises(ConnectionLostError, match="whether the last message arrives is unknown") as caught:
+            await send_much()
+        assert not caught.value.nothing_sent
+
+
 async def test_a_oneway_send_to_a_broker_that_does_not_read_ends_at_its_deadline(autojump_clock, opened):
     async with opened(SendBroker(), send_timeout=1.0, compress_body_over=10**9) as (producer, world):
         queue = (await producer.send(message())).queue
