@@ -94,6 +94,7 @@ class Outbound:
             hook_after(self._hooks, self._address, command, answer)
         return answer
 
+    @trio.lowlevel.enable_ki_protection  # or Ctrl-C may leave a slot that wakes the task from what it does next
     async def exchange(self, opaque: int, frame: bytes, deadline: float) -> Frame:
         """Send a prebuilt frame and wait for the frame that answers it. The shortest way there is.
 
@@ -111,6 +112,7 @@ class Outbound:
         assert isinstance(result, RocketMQError)
         raise result
 
+    @trio.lowlevel.enable_ki_protection
     async def exchange_send(self, opaque: int, frame: bytes, deadline: float) -> Frame | SendAnswer:
         """The same for a send: returns the fields of an answer that is plain success, which are read only once."""
         await trio.lowlevel.checkpoint_if_cancelled()
