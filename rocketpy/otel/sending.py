@@ -27,7 +27,7 @@ from rocketpy.otel.conventions import (
     topics_of,
 )
 from rocketpy.otel.instruments import Instruments, Operation, described, ending, unharmed
-from rocketpy.producer.local_half import is_async
+from rocketpy.producer.local_half import is_async, judged
 from rocketpy.results import LocalTransactionState, SendManyResult, SendResult, TransactionSendResult
 from rocketpy.wire.message_columns import MessageColumns
 
@@ -223,7 +223,7 @@ def _begun(
 
 def _note_state(operation: Operation, state: object) -> None:
     """Note the state that a checker returned."""
-    said = state.value if isinstance(state, LocalTransactionState) else "UNKNOWN"
+    said = judged("checker", state).state.value
     with unharmed("note a state"):
         operation.span.set_attribute(TRANSACTION_STATE, said)
     if said == "UNKNOWN":

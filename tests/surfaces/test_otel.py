@@ -258,8 +258,9 @@ def test_a_transaction_is_a_span_with_its_first_half_and_the_executor_within(sur
     assert unknown.status.status_code is StatusCode.ERROR
 
 
-def test_a_checker_is_a_span_below_the_send_of_the_first_half(seen):
-    answers = iter([ZeroDivisionError("as told"), LocalTransactionState.COMMIT])
+@pytest.mark.parametrize("last", [LocalTransactionState.COMMIT, "commit"], ids=["by state", "by name"])
+def test_a_checker_is_a_span_below_the_send_of_the_first_half(seen, last):
+    answers = iter([ZeroDivisionError("as told"), last])
 
     def checker(message):
         answer = next(answers)
