@@ -353,7 +353,14 @@ class Outside:
 
     async def send_oneway(self, outgoing: Outgoing, terms: Terms) -> None:
         """Send once and ask for no answer, in the trio thread."""
-        await send_oneway(self.core, outgoing, choice=terms.choice, tries=terms.tries, timeout=terms.timeout)
+        await send_oneway(
+            self.core,
+            outgoing,
+            choice=terms.choice,
+            tries=terms.tries,
+            timeout=terms.timeout,
+            deadline=terms.deadline,
+        )
 
     def _done(self, done: send_drivers.Done, outcome: SendResult | BaseException) -> None:
         self.sends.end_outside()

@@ -155,9 +155,10 @@ class Producer(HasAdmin, Lifetime[TrioProducer]):
         if self._lingering is not None:
             message = direct.outside.filled(message)
             if not direct.is_ours and (head := direct.outside.head(message)) is not None:
-                seconds = self._inner.outside.seconds(timeout)
+                seconds, retries = self._inner.outside.seconds(timeout), config.retry_times_when_send_failed
+                deadline = direct.core.clock() + seconds
                 chosen = self._queue_of(message, queue, selector, arg, seconds)
-                return self._lingering.send(message, head, chosen, seconds, config.retry_times_when_send_failed)
+                return self._lingering.send(message, head, chosen, seconds, deadline, retries)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
         if queue is None and selector is None and arg is None:
@@ -202,10 +203,10 @@ class Producer(HasAdmin, Lifetime[TrioProducer]):
             message = direct.outside.filled(message)
             if (head := direct.outside.head(message)) is not None:
                 seconds, retries = self._inner.outside.seconds(timeout), config.retry_times_when_send_async_failed
-                chosen = None
+                deadline, chosen = direct.core.clock() + seconds, None
                 if queue is not None or selector is not None or arg is not None:
                     chosen = self._queue_of(message, queue, selector, arg, seconds)
-                return self._lingering.send_soon(message, head, chosen, seconds, retries)
+                return self._lingering.send_soon(message, head, chosen, seconds, deadline, retries)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
         if queue is None and selector is None and arg is None:
