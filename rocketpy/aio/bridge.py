@@ -148,6 +148,8 @@ class Bridge:
         """The object's client, or the object itself if it is one."""
         self.opened: Opened[Any] | None = None
         """What is held open in the portal for the object."""
+        self.needed: Bridge | None = None
+        """The bridge of a shared client."""
         self._forks = forks()
         self._thread = 0
         self.is_bound = False
@@ -156,13 +158,16 @@ class Bridge:
         """Bind it to the running loop. False if it was bound before.
 
         Raises:
-            ConfigError: it belongs to another loop, no loop of asyncio runs here, or this is the portal's thread.
+            ConfigError: it or its shared client belongs to another loop, no loop of asyncio runs here, or this is the
+                portal's thread.
             ClientClosedError: it was made before a fork.
         """
         if self.is_bound or self.crossed_fork:
             self.check()
             return False
         loop = self._running_loop()
+        if self.needed is not None and self.needed.opened is not None and not self.needed.crossed_fork:
+            self.needed.check()
         home = home_of(self.client)
         home.check_not_here()
         self.loop, self.portal = loop, home

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack, final
+from typing import TYPE_CHECKING, Final, Unpack, final
 
 from rocketpy.aio.bridge import Bridge
 from rocketpy.aio.lifetime import Lifetime
@@ -26,6 +26,8 @@ class MQClientInstance(Lifetime[TrioClient]):
 
     The arguments are those of `rocketpy.MQClientInstance`; hooks are called in the background thread.
     """
+
+    _surface: Final = "rocketpy.aio"
 
     def __init__(
         self,

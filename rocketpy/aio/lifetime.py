@@ -95,6 +95,8 @@ class Lifetime(AsyncReopenable, Generic[T]):
         self._inner = inner
         self._bridge = bridge
         self._needs = needs
+        shared = getattr(needs, "owner", needs)
+        bridge.needed = shared._bridge if isinstance(shared, Lifetime) else None
         self._starting: _Start | None = None
         self._at_end: list[Callable[[], object]] = []
 
@@ -103,7 +105,7 @@ class Lifetime(AsyncReopenable, Generic[T]):
 
         Raises:
             ClientClosedError: it was started before, or was closed meanwhile.
-            ConfigError: it belongs to another loop.
+            ConfigError: it or its client belongs to another loop.
         """
         bridge = self._bridge
         bound_here = bridge.bind()

@@ -83,6 +83,7 @@ class LoopSends:
         head: Head,
         queue: MessageQueue | None,
         seconds: float,
+        deadline: float,
         retries: int,
     ) -> SendResult:
         """Send a message and wait for the answer.
@@ -94,7 +95,6 @@ class LoopSends:
         accumulator = outside.accumulator
         assert accumulator is not None
         size, most = len(message.body), outside.core.config.total_batch_max_bytes
-        deadline = outside.core.clock() + seconds
         sender = _Sender(self._bridge)
         entry = outside.items.entry(message, head, sender, queue, seconds, 1 + retries, deadline, waits=True)
         while self._taken and self._taken + size > most:

@@ -140,9 +140,9 @@ class Producer(HasAdmin, Lifetime[TrioProducer]):
             message = direct.outside.filled(message)
             if (head := direct.outside.head(message)) is not None:
                 seconds = self._inner.outside.seconds(timeout)
+                deadline, retries = direct.outside.core.clock() + seconds, config.retry_times_when_send_failed
                 chosen = await self._queue_of(message, queue, selector, arg, seconds)
-                retries = config.retry_times_when_send_failed
-                return await self._lingering.send(direct.outside, message, head, chosen, seconds, retries)
+                return await self._lingering.send(direct.outside, message, head, chosen, seconds, deadline, retries)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
         if queue is None and selector is None and arg is None:

@@ -121,9 +121,10 @@ class DataLinks:
             return found
         if found is not None and found.error is None and not found.retired:
             return None  # it has too much to do just now, and a second one would not help its peer
-        if self._post is not None and address not in self._asked:
+        post = self._post  # read once: the client may close at any moment
+        if post is not None and address not in self._asked:
             self._asked.add(address)
-            self._post(partial(self._dial_soon, address))
+            post(partial(self._dial_soon, address))
         return None
 
     def all(self) -> list[DataConnection]:

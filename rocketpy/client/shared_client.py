@@ -38,17 +38,28 @@ def trio_client_of(client: Any, surface: str) -> MQClientInstance | None:
     found = getattr(client, "trio_client", None)
     if not isinstance(found, MQClientInstance):
         raise ConfigError(f"client must be a {surface}.MQClientInstance, not {client!r:.100}")
+    if client._surface != surface:
+        raise ConfigError(
+            f"client must be a {surface}.MQClientInstance, not one of {client._surface}: make one of {surface} for its "
+            "producers and consumers"
+        )
     return found
 
 
 class ClientOf:
-    """The client of a producer or consumer of another surface, which it keeps alive, for `trio_client_of`."""
+    """The client of a producer or consumer of another surface, which it keeps alive, for `trio_client_of`.
 
-    def __init__(self, owner: Any) -> None:
-        self._owner = owner
+    Args:
+        owner: the producer or consumer.
+        surface: the surface.
+    """
+
+    def __init__(self, owner: Any, surface: str) -> None:
+        self.owner = owner
+        self._surface = surface
 
     @property
     def trio_client(self) -> MQClientInstance:
         """The client of the trio surface."""
-        client: MQClientInstance = self._owner._inner.client
+        client: MQClientInstance = self.owner._inner.client
         return client

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial, wraps
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import SpanKind
@@ -27,7 +27,7 @@ from rocketpy.otel.conventions import (
     topics_of,
 )
 from rocketpy.otel.instruments import Instruments, Operation, described, ending, unharmed
-from rocketpy.producer.local_half import is_async
+from rocketpy.producer.local_half import is_async, judged
 from rocketpy.results import LocalTransactionState, SendManyResult, SendResult, TransactionSendResult
 from rocketpy.wire.message_columns import MessageColumns
 
@@ -102,31 +102,32 @@ class Sends:
         return called
 
     def _around(self, name: str, original: Callable[..., Any], begin: Callable[[str, Any], Any]) -> Callable[..., Any]:
+        begun = partial(_begun, partial(begin, name.removesuffix("_soon")), next(iter(signature(original).parameters)))
         if iscoroutinefunction(original):
 
             @wraps(original)
-            async def awaited(what: Any, *args: Any, **kwargs: Any) -> Any:
-                operation, sent = begin(name, what)
+            async def awaited(*args: Any, **kwargs: Any) -> Any:
+                operation, args, kwargs = begun(args, kwargs)
                 with ending(operation):
-                    result = await original(sent, *args, **kwargs)
+                    result = await original(*args, **kwargs)
                     _note(operation, result)
                 return result
 
             return awaited
 
         @wraps(original)
-        def called(what: Any, *args: Any, **kwargs: Any) -> Any:
-            operation, sent = begin(name, what)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            operation, args, kwargs = begun(args, kwargs)
             with ending(operation):
-                result = original(sent, *args, **kwargs)
+                result = original(*args, **kwargs)
                 _note(operation, result)
             return result
 
         @wraps(original)
-        def soon(what: Any, *args: Any, **kwargs: Any) -> Any:
-            operation, sent = begin(name.removesuffix("_soon"), what)
+        def soon(*args: Any, **kwargs: Any) -> Any:
+            operation, args, kwargs = begun(args, kwargs)
             try:
-                future = original(sent, *args, **kwargs)
+                future = original(*args, **kwargs)
             except BaseException as error:
                 operation.end(error)
                 raise
@@ -202,9 +203,27 @@ class _EachAsync:
         return self._carrying(await anext(self._messages))
 
 
+def _begun(
+    begin: Callable[[Any], tuple[Operation, Any]], first: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Operation, tuple[Any, ...], dict[str, Any]]:
+    """The operation of a call, and its arguments with what carries the context in place of the first one.
+
+    Args:
+        begin: begins the operation; returns it, and what carries the context.
+        first: the name of the first argument, which is what is sent.
+        args: the arguments that were given by position.
+        kwargs: those that were given by name.
+    """
+    if args:
+        operation, sent = begin(args[0])
+        return operation, (sent, *args[1:]), kwargs
+    operation, sent = begin(kwargs.get(first))
+    return operation, (), kwargs | {first: sent} if first in kwargs else kwargs
+
+
 def _note_state(operation: Operation, state: object) -> None:
     """Note the state that a checker returned."""
-    said = state.value if isinstance(state, LocalTransactionState) else "UNKNOWN"
+    said = judged("checker", state).state.value
     with unharmed("note a state"):
         operation.span.set_attribute(TRANSACTION_STATE, said)
     if said == "UNKNOWN":

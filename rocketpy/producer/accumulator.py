@@ -92,7 +92,7 @@ class Accumulator:
         self._posted = self._begun = 0
         """Calls of `_called` that were surely posted, and those that have begun. The first may be less than it was."""
         self._has_threads = False
-        self._is_draining = self._drain_again = False
+        self._is_busy = self._drain_again = False
         self._open: dict[Key, Batch] = {}
         self._flying: dict[Key, int] = {}
         self._lanes: dict[Key, deque[Batch]] = {}
@@ -165,15 +165,23 @@ class Accumulator:
     def _drain(self) -> None:
         """Move the messages of the inbox into batches. Awaited batches may be sent once all messages have joined."""
         self._awake = False  # first: a message that arrives from here on causes another call
-        if self._is_draining:  # a batch has failed at once, and perhaps a thread relied on its landing
+        if self._is_busy:  # a batch has failed at once, and perhaps a thread relied on its landing
             self._drain_again = True
-            return
-        self._is_draining = True
+        else:
+            self._undisturbed(self._fill)
+
+    def _undisturbed(self, function: Callable[[], object]) -> None:
+        """Call what walks over messages or batches: until it returns, no message joins a batch from within `_landed`.
+
+        A batch may fail while it is launched. If its landing took messages, they could join, or even launch, the very
+        batches that `function` is about to put messages into or to launch.
+        """
+        was_busy, self._is_busy = self._is_busy, True
         try:
-            self._fill()
+            function()
         finally:
-            self._is_draining = False
-        if self._drain_again:
+            self._is_busy = was_busy
+        if self._drain_again and not was_busy:
             self._drain_again = False
             self._post(self._drain)
 
@@ -267,15 +275,19 @@ class Accumulator:
         except RocketMQError as exc:
             error = exc
         finally:
-            for entry in self._without_route.pop(topic):
-                batch = None
-                if self._core.client.routes.publish_info(topic) is None:
-                    entry.sink.hear(own_error(error))
-                else:
-                    batch = self._place(entry)
-                if batch is not None and batch.is_awaited and self._open.get(batch.key) is batch:
-                    self._shut(batch)
+            self._undisturbed(partial(self._place_all, topic, self._without_route.pop(topic), error))
             self._starter.note_ended()
+
+    def _place_all(self, topic: str, entries: list[LingeringMessage], error: BaseException) -> None:
+        """Put messages that waited for a route into their batches, or tell the error if there is none."""
+        for entry in entries:
+            batch = None
+            if self._core.client.routes.publish_info(topic) is None:
+                entry.sink.hear(own_error(error))
+            else:
+                batch = self._place(entry)
+            if batch is not None and batch.is_awaited and self._open.get(batch.key) is batch:
+                self._shut(batch)
 
     # --- the trio thread: batches out --------------------------------------------------------------------
 
@@ -366,13 +378,7 @@ class Accumulator:
         """Send batches that have lingered long enough, and fail messages whose deadline has passed."""
         if self._has_threads and self._inbox:
             self._drain()
-        for batch in list(self._open.values()):
-            if batch.due <= now:
-                if batch.queue is not None and batch.key in self._flying:
-                    batch.is_awaited = True  # more messages may join it; it is sent when the one before it has ended
-                    batch.due = math.inf
-                else:
-                    self._shut(batch)
+        self._undisturbed(partial(self._shut_due, now))
         waiting = [each for each in self._open.values() if each.due == math.inf]
         waiting += [batch for lane in self._lanes.values() for batch in lane]
         for batch in waiting:
@@ -389,6 +395,19 @@ class Accumulator:
             dues.append(now + self._linger)  # messages that are left in the inbox linger no longer than others
         return min(dues, default=math.inf)
 
+    def _shut_due(self, now: float) -> None:
+        for batch in list(self._open.values()):
+            if batch.due <= now and self._is_open(batch):
+                if batch.queue is not None and batch.key in self._flying:
+                    batch.is_awaited = True  # more messages may join it; it is sent when the one before it has ended
+                    batch.due = math.inf
+                else:
+                    self._shut(batch)
+
+    def _is_open(self, batch: Batch) -> bool:
+        """Whether a batch is open still: one that was launched before it may have had it launched, by `_follow`."""
+        return self._open.get(batch.key) is batch
+
     def _unanswered(self, batch: Batch) -> RocketMQError:
         """The error of a message whose time is up while its batch is under way."""
         topic = batch.entries[0].topic
@@ -403,9 +422,12 @@ class Accumulator:
 
     def _await_all(self) -> None:
         self._drain()
+        self._undisturbed(self._hurry_all)
+
+    def _hurry_all(self) -> None:
         for batch in list(self._open.values()):
             batch.is_awaited = True
-            if batch.key not in self._flying:
+            if batch.key not in self._flying and self._is_open(batch):
                 self._shut(batch)
 
     # --- the end -----------------------------------------------------------------------------------------
@@ -414,8 +436,12 @@ class Accumulator:
         """Send every batch, and let no message linger from now on."""
         self._is_closed = True
         self._drain()
+        self._undisturbed(self._shut_all)
+
+    def _shut_all(self) -> None:
         for batch in list(self._open.values()):
-            self._shut(batch)
+            if self._is_open(batch):
+                self._shut(batch)
 
     def abandon(self) -> None:
         """Fail the messages that have not been sent; batches under way end by themselves."""

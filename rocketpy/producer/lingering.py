@@ -12,7 +12,7 @@ from rocketpy.producer.choosing import Fixed
 
 if TYPE_CHECKING:
     from rocketpy.client.sends.sending import Choice
-    from rocketpy.message import Message
+    from rocketpy.message import Message, MessageQueue
     from rocketpy.producer.accumulator import Accumulator
     from rocketpy.producer.items import Head, Outcome
     from rocketpy.producer.outside import Outside
@@ -74,6 +74,7 @@ class TaskSends:
         self._taken = 0
         self._eased = trio.Event()
 
+    @trio.lowlevel.enable_ki_protection  # or Ctrl-C may leave a sender that wakes the task from what it does next
     async def send(self, message: Message, head: Head, choice: Choice | None, seconds: float) -> SendResult:
         """Send a message and wait for the answer.
 
@@ -88,7 +89,7 @@ class TaskSends:
         sender = _Sender()
         queue = choice.queue if isinstance(choice, Fixed) else None
         if choice is not None and queue is None:
-            queue = choice(await self._outside.ensure_route(message.topic, timeout=seconds))
+            queue = await self._chosen(choice, message.topic, seconds)
         size = len(message.body)
         while self._taken and self._taken + size > self._most:
             await self._wait_room(message.topic, deadline, seconds)
@@ -109,6 +110,11 @@ class TaskSends:
                 del outcome  # its traceback refers to this frame: no cycle may stay behind
         assert outcome is not None
         return outcome
+
+    @trio.lowlevel.disable_ki_protection
+    async def _chosen(self, choice: Choice, topic: str, seconds: float) -> MessageQueue:
+        """The queue that a function of the user's chooses."""
+        return choice(await self._outside.ensure_route(topic, timeout=seconds))
 
     async def _wait_room(self, topic: str, deadline: float, seconds: float) -> None:
         self._accumulator.hurry()

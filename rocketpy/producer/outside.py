@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rocketpy.client.lifecycle import State
 from rocketpy.client.sends import send_drivers
 from rocketpy.client.sends.send_oneway import send_oneway
+from rocketpy.errors import BrokerUnreachableError, ConnectionLostError
 from rocketpy.message import PropertyName
 from rocketpy.producer.accumulator import Accumulator
 from rocketpy.producer.choosing import fixed
@@ -328,7 +329,10 @@ class Outside:
     def send_oneway_now(
         self, outgoing: Outgoing, terms: Terms, nowait: Callable[[str], WritingConnection | None]
     ) -> bool:
-        """Send once over a data connection, and ask for no answer. Returns False if there is none to use.
+        """Send once over a data connection, and ask for no answer.
+
+        Returns False if nothing was written, because there is no connection to use or no broker: `send_oneway` tries
+        again, as it does on every surface.
 
         Args:
             outgoing: what to send.
@@ -336,24 +340,37 @@ class Outside:
             nowait: gives the data connection to an address, where there is one.
 
         Raises:
-            RocketMQError: it could not be written.
+            RocketMQError: it may not be sent.
+            Exception: whatever a selector or a hook raises.
         """
         core = self.core
         info = core.client.routes.publish_info(outgoing.topic)
         if info is None or terms.key is not None or outgoing.timed:
             return False
         queue = core.choose(outgoing, info, terms.choice, oneway=True)
-        broker_name, address = core.target(queue)
-        connection = nowait(address)
-        if connection is None:
-            outgoing.chosen = queue if outgoing.is_plain else None
+        try:
+            broker_name, address = core.target(queue)
+            connection = nowait(address)
+            if connection is None:
+                outgoing.chosen = queue if outgoing.is_plain else None
+                return False
+            core.write_oneway(outgoing, queue, broker_name, connection)
+        except (BrokerUnreachableError, ConnectionLostError) as error:
+            if core.was_forbidden(error) or not error.nothing_sent:
+                raise
             return False
-        core.write_oneway(outgoing, queue, broker_name, connection)
         return True
 
     async def send_oneway(self, outgoing: Outgoing, terms: Terms) -> None:
         """Send once and ask for no answer, in the trio thread."""
-        await send_oneway(self.core, outgoing, choice=terms.choice, tries=terms.tries, timeout=terms.timeout)
+        await send_oneway(
+            self.core,
+            outgoing,
+            choice=terms.choice,
+            tries=terms.tries,
+            timeout=terms.timeout,
+            deadline=terms.deadline,
+        )
 
     def _done(self, done: send_drivers.Done, outcome: SendResult | BaseException) -> None:
         self.sends.end_outside()

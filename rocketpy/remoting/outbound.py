@@ -94,6 +94,7 @@ class Outbound:
             hook_after(self._hooks, self._address, command, answer)
         return answer
 
+    @trio.lowlevel.enable_ki_protection  # or Ctrl-C may leave a slot that wakes the task from what it does next
     async def exchange(self, opaque: int, frame: bytes, deadline: float) -> Frame:
         """Send a prebuilt frame and wait for the frame that answers it. The shortest way there is.
 
@@ -111,6 +112,7 @@ class Outbound:
         assert isinstance(result, RocketMQError)
         raise result
 
+    @trio.lowlevel.enable_ki_protection
     async def exchange_send(self, opaque: int, frame: bytes, deadline: float) -> Frame | SendAnswer:
         """The same for a send: returns the fields of an answer that is plain success, which are read only once."""
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -164,7 +166,7 @@ class Outbound:
         frames or some bytes have gathered: a turn of the loop and a write for each frame would cost more than all else.
 
         Raises:
-            ConnectionLostError: the connection is closed.
+            ConnectionLostError: the connection was closed after the frame was written.
         """
         self._unanswered += 1
         if self._unanswered < _FRAMES_A_TURN and self._transport.pending < _BYTES_A_TURN:
@@ -172,18 +174,21 @@ class Outbound:
             return
         self._unanswered = 0
         await trio.lowlevel.checkpoint()
-        self._check_open()
+        self._check_kept()
 
     async def wait_writable(self) -> None:
-        """Wait until the peer has read enough for more to be sent. Always a checkpoint.
+        """Wait until the peer has read enough of what was sent for more to be sent. Always a checkpoint.
 
         Raises:
             ConnectionLostError: the connection is closed.
         """
+        await self._wait_read()
+        self._check_kept()
+
+    async def _wait_read(self) -> None:
         await trio.lowlevel.checkpoint()
         while self._link.error is None and self._transport.pending > self._limits.pending_writes:
             await self._transport.wait_progress()
-        self._check_open()
 
     def _prepare(self, command: RemotingCommand) -> None:
         command.opaque = self.next_opaque()
@@ -212,7 +217,8 @@ class Outbound:
     async def _wait_writable_until(self, deadline: float) -> None:
         sent = self._transport.sent
         with trio.move_on_at(deadline):
-            await self.wait_writable()
+            await self._wait_read()
+            self._check_open()
             return
         pending, sent = self._transport.pending, self._transport.sent - sent
         if sent:
@@ -257,6 +263,16 @@ class Outbound:
                 " away and to connect again"
             )
             raise unsent(ConnectionLostError(text, address=self._address))
+
+    def _check_kept(self) -> None:
+        """For frames that nobody answers, after they were written: the peer may have got them or not."""
+        error = self._link.error
+        if error is not None:
+            text = (
+                f"the connection to {self._address} was closed after a message was written to it; whether the last "
+                f"message arrives is unknown: {error}"
+            )
+            raise ConnectionLostError(text, address=self._address) from error
 
     def _check_output(self) -> None:
         if self._transport.pending > self._limits.max_pending_writes:

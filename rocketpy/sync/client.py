@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Unpack, final
+from typing import TYPE_CHECKING, Final, Unpack, final
 
 from rocketpy.client.instance import MQClientInstance as TrioClient
 from rocketpy.sync.lifetime import Lifetime
@@ -26,6 +26,8 @@ class MQClientInstance(Lifetime[TrioClient]):
     The arguments are those of `rocketpy.MQClientInstance`. A client with hooks has a background thread of its own, in
     which the hooks are called, so a slow hook delays no other client.
     """
+
+    _surface: Final = "rocketpy.sync"
 
     def __init__(
         self,

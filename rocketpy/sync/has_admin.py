@@ -23,4 +23,4 @@ class HasAdmin:
         """
         from rocketpy.sync.admin import Admin  # few programs use it
 
-        return Admin(client=cast("MQClientInstance", ClientOf(self)))
+        return Admin(client=cast("MQClientInstance", ClientOf(self, "rocketpy.sync")))

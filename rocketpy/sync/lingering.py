@@ -131,7 +131,7 @@ class ThreadSends:
         self._accumulator.hurry()
 
     def send(
-        self, message: Message, head: Head, queue: MessageQueue | None, seconds: float, retries: int
+        self, message: Message, head: Head, queue: MessageQueue | None, seconds: float, deadline: float, retries: int
     ) -> SendResult:
         """Send a message and wait for the answer.
 
@@ -142,7 +142,6 @@ class ThreadSends:
         """
         self._direct.home.check_not_here()
         outside, sender = self._direct.outside, _Sender(self._gate)
-        deadline = outside.core.clock() + seconds
         entry = outside.items.entry(message, head, sender, queue, seconds, 1 + retries, deadline, waits=True)
         try:
             self._enter(sender, entry)
@@ -154,11 +153,10 @@ class ThreadSends:
             raise
 
     def send_soon(
-        self, message: Message, head: Head, queue: MessageQueue | None, seconds: float, retries: int
+        self, message: Message, head: Head, queue: MessageQueue | None, seconds: float, deadline: float, retries: int
     ) -> SendFuture[SendResult]:
         """Send a message; the future will hold the answer. Raises what `send` raises before it waits for the answer."""
         outside, future = self._direct.outside, _LingeringFuture(self._surroundings, self._gate, message.topic)
-        deadline = outside.core.clock() + seconds
         entry = outside.items.entry(message, head, future, queue, seconds, 1 + retries, deadline, waits=False)
         try:
             if not self._gate.enter(future, len(entry.body), wait=False):

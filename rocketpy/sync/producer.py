@@ -155,9 +155,10 @@ class Producer(HasAdmin, Lifetime[TrioProducer]):
         if self._lingering is not None:
             message = direct.outside.filled(message)
             if not direct.is_ours and (head := direct.outside.head(message)) is not None:
-                seconds = self._inner.outside.seconds(timeout)
+                seconds, retries = self._inner.outside.seconds(timeout), config.retry_times_when_send_failed
+                deadline = direct.core.clock() + seconds
                 chosen = self._queue_of(message, queue, selector, arg, seconds)
-                return self._lingering.send(message, head, chosen, seconds, config.retry_times_when_send_failed)
+                return self._lingering.send(message, head, chosen, seconds, deadline, retries)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
         if queue is None and selector is None and arg is None:
@@ -193,8 +194,8 @@ class Producer(HasAdmin, Lifetime[TrioProducer]):
         Raises:
             ConfigError: the message cannot be sent as it is.
             ClientClosedError: the producer is not open.
-            TooManyRequestsError: too many messages are in flight, and this is a hook or a finalizer in a background
-                thread of rocketpy, which must not wait for room.
+            TooManyRequestsError: there was no room for the message in time; or too many are in flight, and this is a
+                hook or a finalizer in a background thread of rocketpy, which must not wait for room.
         """
         self._check_process()
         direct, config = self._direct, self._inner.config
@@ -202,10 +203,10 @@ class Producer(HasAdmin, Lifetime[TrioProducer]):
             message = direct.outside.filled(message)
             if (head := direct.outside.head(message)) is not None:
                 seconds, retries = self._inner.outside.seconds(timeout), config.retry_times_when_send_async_failed
-                chosen = None
+                deadline, chosen = direct.core.clock() + seconds, None
                 if queue is not None or selector is not None or arg is not None:
                     chosen = self._queue_of(message, queue, selector, arg, seconds)
-                return self._lingering.send_soon(message, head, chosen, seconds, retries)
+                return self._lingering.send_soon(message, head, chosen, seconds, deadline, retries)
         outgoing = direct.outside.prepare(message)
         seconds = config.send_timeout if timeout is None else self._inner.outside.seconds(timeout)
         if queue is None and selector is None and arg is None:
@@ -213,25 +214,31 @@ class Producer(HasAdmin, Lifetime[TrioProducer]):
         else:
             terms = self._chosen(outgoing, queue, selector, arg, seconds, config.retry_times_when_send_async_failed)
         future: SendFuture[SendResult] = SendFuture(self._surroundings, outgoing.topic)
-        self._begin(Soon(direct, self._gate, outgoing, terms, future), outgoing)
+        self._begin(Soon(direct, self._gate, outgoing, terms, future), outgoing, terms)
         return future
 
-    def _begin(self, soon: Soon, outgoing: Outgoing) -> None:
+    def _begin(self, soon: Soon, outgoing: Outgoing, terms: Terms) -> None:
         """Begin a send as soon as there is room."""
         try:
             if not self._gate.enter(soon, len(outgoing.body), wait=False):
-                self._wait_for_room(self._gate, soon, outgoing)
+                self._wait_for_room(self._gate, soon, outgoing, terms.deadline, terms.timeout)
             soon.begin()
         except BaseException:
             self._gate.leave(soon)
             raise
 
-    def _wait_for_room(self, gate: Gate, ticket: object, outgoing: Outgoing) -> None:
-        """Wait until a gate lets a message through."""
-        if not gate.enter(ticket, len(outgoing.body), wait=not self._direct.is_ours):
+    def _wait_for_room(self, gate: Gate, ticket: object, outgoing: Outgoing, deadline: float, seconds: float) -> None:
+        """Wait until a gate lets a message through, up to its deadline."""
+        if self._direct.is_ours:
             raise TooManyRequestsError(
                 "too many messages are in flight, and a background thread of rocketpy must not wait for room: send in "
                 "a thread of yours, or raise back_pressure_for_async_send_num or back_pressure_for_async_send_size"
+            )
+        if not gate.enter(ticket, len(outgoing.body), timeout=max(0.0, deadline - self._direct.core.clock())):
+            raise TooManyRequestsError(
+                f"too many messages are in flight, and there was no room for a message to {outgoing.topic} within "
+                f"{seconds:g} s: nothing was sent; send more slowly, or raise back_pressure_for_async_send_num or "
+                "back_pressure_for_async_send_size"
             )
 
     def request(
@@ -278,7 +285,8 @@ class Producer(HasAdmin, Lifetime[TrioProducer]):
         Raises:
             ConfigError: the message cannot be sent as it is.
             ClientClosedError: the producer is not open.
-            TooManyRequestsError: too many requests are in flight, and this is a background thread of rocketpy.
+            TooManyRequestsError: there was no room for the request in time; or too many are in flight, and this is a
+                background thread of rocketpy.
         """
         self._check_process()
         requests, retries = self._inner.outside.requests, self._inner.config.retry_times_when_send_async_failed
@@ -288,7 +296,7 @@ class Producer(HasAdmin, Lifetime[TrioProducer]):
         soon, gate = AskedSoon(self._request_gate, future), self._request_gate
         try:
             if not gate.enter(soon, len(asked.outgoing.body), wait=False):
-                self._wait_for_room(gate, soon, asked.outgoing)
+                self._wait_for_room(gate, soon, asked.outgoing, asked.deadline, asked.timeout)
             soon.begin(self._portal, requests, asked, choice, retries)
         except BaseException:
             gate.leave(soon)

@@ -46,6 +46,28 @@ def links(posts):
     return made
 
 
+class ClosedAfterALook(DataLinks):
+    """Links whose client closes as soon as somebody has looked at them once."""
+
+    attached = None
+
+    @property
+    def _post(self):
+        found, self.attached = self.attached, None
+        return found
+
+    @_post.setter
+    def _post(self, post):
+        self.attached = post
+
+
+def test_a_client_that_closes_while_a_connection_is_asked_for_harms_nobody(posts):
+    links = ClosedAfterALook(Pool())
+    links.attach(lambda *args: None, posts.append)
+    assert links.nowait(ADDRESS) is None
+    assert len(posts) == 1
+
+
 async def run_until(links, when):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(links.run)

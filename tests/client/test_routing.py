@@ -412,6 +412,17 @@ async def test_brokers_that_no_route_names_any_more_are_forgotten(autojump_clock
         assert w.routes.brokers() == {"a": {0: "h:1"}, "c": {0: "h:4"}}
 
 
+async def test_an_address_at_which_a_broker_has_another_name_now_is_not_gone(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with world(T=data(name="old")) as w:
+        await w.routes.ensure("T")
+        w.server.routes["T"] = data(name="new")
+        await w.routes.refresh("T")
+        assert w.routes.clean_offline_brokers() == []
+        assert w.routes.brokers() == {"new": {0: "h:1"}}
+
+
 async def test_whom_to_pull_from(autojump_clock: trio.testing.MockClock) -> None:
     async with world(T=data(master="h:1", slave2="h:2"), S=data(name="s", slave3="h:5")) as w:
         await w.routes.ensure("T")

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from rocketpy.producer.items import Head, LingeringMessage
 from rocketpy.remoting.timers import Timers
 
 LINGER = 0.05
+QUEUE = MessageQueue("Orders", "broker-a", 0)
 LARGEST = 1000
 MOST_IN_FRAME = 1200
 
@@ -41,6 +43,14 @@ class Starter:
         self.count = 0
         self.error = None
         self.before = lambda: None
+        self.has_route = trio.Event()
+        self.nursery = None
+
+    async def ensure_route(self, topic, *, timeout):
+        await self.has_route.wait()
+
+    def start_soon(self, function):
+        self.nursery.start_soon(function)
 
     def start_batch(self, outgoing, queue, tries, timeout, done):
         self.before()
@@ -67,13 +77,21 @@ class Threads:
         self.posts = []
         accumulator.attach(self.posts.append, has_threads=True)
 
-    def send(self, body, topic="Orders", sharding_key=None):
+    def send(self, body, topic="Orders", sharding_key=None, waits=True):
         sink, head = Sink(), Head(b"", None, "true", sharding_key)
         deadline = trio.current_time() + 3
         self._accumulator.drop_in(
-            LingeringMessage(topic, body, 0, head, None, sink, None, 3.0, 1, deadline, waits=True)
+            LingeringMessage(topic, body, 0, head, None, sink, None, 3.0, 1, deadline, waits=waits)
         )
         return sink
+
+    def hurry(self):
+        """Have every batch sent, as one who waits for a future does."""
+        self._accumulator.hurry()
+
+    def close(self):
+        """Close the accumulator."""
+        self._accumulator.close()
 
     def run(self):
         """Make the calls that have been posted."""
@@ -93,7 +111,10 @@ async def threads(autojump_clock, nursery, starter):
     timers = Timers()
     nursery.start_soon(timers.run)
     config = ProducerConfig(group="pg", namesrv="127.0.0.1:9876", linger=LINGER, batch_max_bytes=LARGEST)
-    client = SimpleNamespace(pool=SimpleNamespace(timers=timers))
+    starter.nursery = nursery
+    info = SimpleNamespace(queues=(QUEUE,))
+    routes = SimpleNamespace(publish_info=lambda topic: info if starter.has_route.is_set() else None)
+    client = SimpleNamespace(pool=SimpleNamespace(timers=timers), routes=routes)
     core = SimpleNamespace(config=config, clock=trio.current_time, client=client)
     accumulator = Accumulator(core, starter, lambda count: ["ID"] * count)
     accumulator.start()
@@ -174,9 +195,59 @@ async def test_S17_batches_that_fail_at_once_do_not_call_each_other(threads, sta
     assert starter.count == 0
 
 
+def fail_first(starter, send):
+    """Have the next batch fail at once, while another thread sends; those after it are sent."""
+    sinks = []
+
+    def before():
+        starter.error = None if sinks else OSError("of a hook")
+        if not sinks:
+            sinks.append(send())
+
+    starter.before = before
+    return sinks
+
+
+@pytest.mark.parametrize("how", ["linger", "hurry", "close"])
+async def test_S17_a_batch_that_fails_at_once_does_not_have_the_next_one_sent_twice(
+    autojump_clock, threads, starter, how
+):
+    starter.land()
+    sinks = [threads.send(each.encode(), topic=each, waits=False) for each in ("First", "Second")]
+    threads.run()
+    late = fail_first(starter, lambda: threads.send(b"late", topic="Second"))
+    if how == "linger":
+        await trio.sleep(LINGER * 1.1)
+    elif how == "hurry":
+        threads.hurry()
+    else:
+        threads.close()
+    threads.run()
+    threads.run()
+    while starter.under_way:
+        starter.land()
+    assert [len(sink.outcomes) for sink in (*sinks, *late)] == [1] * 3
+    assert bodies(starter) == [1, 1, 1]
+    assert starter.count == 0
+
+
+async def test_S17_a_message_that_arrives_while_those_without_a_route_are_sent_is_not_lost(threads, starter):
+    starter.land()
+    sinks = [threads.send(bytes(LARGEST * 2 // 3), sharding_key="k", waits=False) for _ in range(2)]
+    threads.run()
+    late = fail_first(starter, lambda: threads.send(b"late", sharding_key="k", waits=False))
+    starter.has_route.set()
+    await trio.testing.wait_all_tasks_blocked()
+    threads.run()
+    threads.close()
+    while starter.under_way:
+        starter.land()
+    assert [len(sink.outcomes) for sink in (*sinks, *late)] == [1] * 3
+    assert starter.count == 0
+
+
 HEADS = [Head(b"", None, "true", None), Head(b"", None, "true", None), Head(b"TAGS\x01a\x02", None, "false", None)]
 ALONE = SimpleNamespace(message_id="ID", is_batch=False)
-QUEUE = MessageQueue("Orders", "broker-a", 0)
 
 
 def formed(messages):

@@ -19,7 +19,8 @@ from rocketpy.errors import (
     TopicNotWritableError,
 )
 from rocketpy.message import Message, MessageQueue
-from rocketpy.producer.choosing import choice_of
+from rocketpy.producer.choosing import choice_of, fixed
+from rocketpy.producer.terms import Terms
 from rocketpy.results import SendStatus
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.producer.brokers import SendBroker
@@ -292,6 +293,49 @@ async def test_threat_F16_many_tasks_share_one_producer(autojump_clock, opened):
     by_key = {taken.properties["KEYS"]: taken.properties["UNIQ_KEY"] for taken in broker.taken}
     assert set(by_key.values()) == set(results)
     assert isinstance(SystemBusyError(2), BrokerError)
+
+
+@pytest.mark.parametrize("size", [1, 2 * 1024 * 1024], ids=["written in a turn", "waits to be read"])
+async def test_a_oneway_send_does_not_say_that_nothing_was_sent_once_it_is_written(autojump_clock, opened, size):
+    async with opened(SendBroker(), compress_body_over=10**9) as (producer, world), trio.open_nursery() as nursery:
+        sent = await producer.send(message())
+        for link in world.network.links():
+            link.pause()
+        address = producer.client.routes.broker_address(sent.queue.broker_name)
+        connection = producer.client.pool.nowait(address)
+
+        async def close():
+            while not connection._transport.pending:
+                await trio.lowlevel.checkpoint()
+            connection.close()
+
+        async def send_much():
+            for _ in range(100):
+                await producer.send_oneway(Message("T", b"x" * size), queue=sent.queue)
+
+        nursery.start_soon(close)
+        with pytest.raises(ConnectionLostError, match="whether the last message arrives is unknown") as caught:
+            await send_much()
+        assert not caught.value.nothing_sent
+
+
+async def test_a_oneway_send_of_another_surface_has_the_deadline_of_its_call(autojump_clock, opened):
+    async with opened(SendBroker(), compress_body_over=10**9) as (producer, world):
+        queue = (await producer.send(message())).queue
+        for link in world.network.links():
+            link.pause()
+        large = Message("T", b"x" * (2 * 1024 * 1024))
+        outgoing = producer.outside.prepare(large)
+        terms = Terms(fixed(large, queue), 1, trio.current_time() + 0.25, 1.0, None)  # some of its second has passed
+
+        async def send_much():
+            for _ in range(8):
+                await producer.outside.send_oneway(outgoing, terms)
+
+        started = trio.current_time()
+        with pytest.raises(RequestTimeoutError, match=r"has not read for 1 s"):
+            await send_much()
+        assert trio.current_time() - started == pytest.approx(0.25, abs=0.01)
 
 
 async def test_a_oneway_send_to_a_broker_that_does_not_read_ends_at_its_deadline(autojump_clock, opened):

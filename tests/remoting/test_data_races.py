@@ -131,6 +131,47 @@ def test_a_call_whose_connection_goes_before_it_waits_ends_as_any_other(connecti
         exchange(connection, clock)
 
 
+def test_what_is_written_before_the_connection_goes_is_not_called_unsent(connection, clock, peer, monkeypatch):  # noqa: F811
+    output, closing, goes_on = connection._output, [], threading.Event()
+    append, close = output.append, output.close
+
+    def written_and_gone(frame):
+        append(frame)
+        output.flush()  # by another thread, which then begins to close
+        closing.append(in_thread(connection.close))
+        eventually(lambda: connection.error is not None)
+
+    def close_later():
+        assert goes_on.wait(PATIENCE)
+        close()
+
+    monkeypatch.setattr(output, "append", written_and_gone)
+    monkeypatch.setattr(output, "close", close_later)
+    try:
+        slot = start(connection, clock, body=b"written")
+    finally:
+        goes_on.set()
+        ended(closing[0])
+    assert peer.read()[0].body == b"written"
+    assert not slot.results[0].nothing_sent
+
+
+def test_a_connection_that_goes_while_a_request_begins_sends_nothing(connection, clock, peer, monkeypatch):  # noqa: F811
+    class Going(dict):
+        def __setitem__(self, opaque, slot):
+            connection._slots = before
+            connection.close()  # by another thread, which does not see the slot any more
+            before[opaque] = slot
+
+    before = connection._slots
+    monkeypatch.setattr(connection, "_slots", Going())
+    with pytest.raises(ConnectionLostError, match="nothing was sent") as caught:
+        start(connection, clock)
+    assert caught.value.nothing_sent
+    assert not connection._output._frames
+    assert len(connection) == 0
+
+
 def test_the_socket_of_a_broken_connection_is_closed_by_who_writes(connection, clock, peer):  # noqa: F811
     exchange_ended = in_thread(exchange, connection, clock)
     peer.answer(*peer.read())

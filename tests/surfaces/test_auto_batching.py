@@ -14,7 +14,9 @@ import trio
 import rocketpy.aio
 import rocketpy.sync
 from rocketpy import ClientClosedError, ConfigError, Message, MessageIllegalError, SendStatus, TooManyRequestsError
+from rocketpy.producer.accumulator import Accumulator
 from rocketpy_broker_sim import BlockingLocalCluster
+from tests.surfaces.surface import call, entered
 
 LINGER = 0.005
 
@@ -243,3 +245,30 @@ def test_S17_bytes_are_bounded_on_asyncio_too(watched):
             assert first.done()
 
     asyncio.run(main())
+
+
+def test_S17_the_time_of_a_message_begins_before_its_selector_is_called(surface, namesrv, topic, monkeypatch):
+    deadlines, latest = [], []
+    drop_in = Accumulator.drop_in
+
+    def noting(self, entry):
+        deadlines.append(entry.deadline)
+        drop_in(self, entry)
+
+    async def main():
+        async with entered(surface.module.Producer("pg", namesrv=namesrv, send_timeout=3, linger=LINGER)) as producer:
+
+            def select(queues, message, arg):
+                latest.append(clock() + 3)
+                return queues[0]
+
+            clock = getattr(producer, "_inner", producer).outside.core.clock
+            await call(producer.create_topic(topic))
+            await call(producer.send(Message(topic, b"x"), selector=select))
+            if surface.name == "blocking":
+                producer.send_soon(Message(topic, b"x"), selector=select).result(10)
+
+    monkeypatch.setattr(Accumulator, "drop_in", noting)
+    surface.run(main)
+    assert len(deadlines) == len(latest) > 0
+    assert all(given <= most for given, most in zip(deadlines, latest, strict=True))

@@ -20,6 +20,7 @@ from rocketpy import (
     ConsumeFromWhere,
     LocalTransactionState,
     Message,
+    ReplyTimeoutError,
     RouteNotFoundError,
     create_reply_message,
 )
@@ -202,6 +203,36 @@ def test_errors_of_sends_are_recorded(surface, seen):
     assert unsent.events[0].attributes["exception.type"].endswith(unsent.attributes["error.type"].rpartition(".")[2])
 
 
+def test_the_message_may_be_given_by_keyword(surface, namesrv, topic, seen):
+    message = Message(topic, b"x")
+
+    async def main():
+        async with entered(producer_of(surface, seen, namesrv)) as producer:
+            await call(producer.send(message=message))
+            await call(producer.send_oneway(message=message))
+            await call(producer.send_batch(messages=[message, message]))
+            await call(producer.send_many(messages=[message]))
+            with pytest.raises(ReplyTimeoutError):
+                await call(producer.request(message=message, timeout=0.05))
+            with pytest.raises(TypeError, match="missing 1 required positional argument: 'message'"):
+                await call(producer.send())
+        made = surface.module.TransactionProducer("tg", namesrv=namesrv, checker=print, executor=lambda *_: "commit")
+        async with entered(seen.telemetry.instrument(made)) as producer:
+            assert (await call(producer.send_in_transaction(message=message))).local_state.value == "COMMIT"
+
+    surface.run(main)
+    names = [span.name.split()[0] for span in seen.spans() if span.attributes.get("error.type") != "TypeError"]
+    assert names == ["send", "send_oneway", "send_batch", "send_many", "request", "send", "transaction"]
+
+
+def test_the_message_of_a_future_may_be_given_by_keyword(namesrv, topic, seen):
+    with seen.telemetry.instrument(rocketpy.sync.Producer("pg", namesrv=namesrv)) as producer:
+        assert producer.send_soon(message=Message(topic, b"1")).result(30)
+        request = producer.request_soon(message=Message(topic, b"2"), timeout=0.05)
+        assert isinstance(request.exception(30), ReplyTimeoutError)
+    assert [span.name.split()[0] for span in seen.spans()] == ["send", "request"]
+
+
 def test_a_transaction_is_a_span_with_its_first_half_and_the_executor_within(surface, namesrv, topic, seen):
     inside = []
 
@@ -227,8 +258,9 @@ def test_a_transaction_is_a_span_with_its_first_half_and_the_executor_within(sur
     assert unknown.status.status_code is StatusCode.ERROR
 
 
-def test_a_checker_is_a_span_below_the_send_of_the_first_half(seen):
-    answers = iter([ZeroDivisionError("as told"), LocalTransactionState.COMMIT])
+@pytest.mark.parametrize("last", [LocalTransactionState.COMMIT, "commit"], ids=["by state", "by name"])
+def test_a_checker_is_a_span_below_the_send_of_the_first_half(seen, last):
+    answers = iter([ZeroDivisionError("as told"), last])
 
     def checker(message):
         answer = next(answers)

@@ -9,7 +9,7 @@ import pytest
 import rocketpy.aio
 import rocketpy.sync
 from rocketpy import Message
-from rocketpy.errors import ConnectionLostError, MessageIllegalError, SystemBusyError
+from rocketpy.errors import BrokerUnreachableError, ConnectionLostError, MessageIllegalError, SystemBusyError, unsent
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.aio.running import run
@@ -147,3 +147,49 @@ def test_a_keyed_message_whose_outcome_is_unknown_is_not_sent_again(surface, mon
         raise ConnectionLostError("planted: the answer was lost", address=attempt.address)
 
     surface.try_out(script)
+
+
+def gone():
+    return unsent(ConnectionLostError("as told", address="a:1"))
+
+
+@pytest.mark.parametrize("kind", [Blocking, Asyncio])
+@pytest.mark.parametrize("place", ["target", "write_oneway"])
+def test_a_oneway_message_of_which_nothing_was_written_is_tried_again(cluster, monkeypatch, kind, place):
+    def script(producer, call):
+        core, told = producer._inner.outside.core, []
+
+        def fail_once(real):
+            def failing(self, *arguments):
+                if not told:
+                    told.append(place)
+                    raise gone() if place == "write_oneway" else BrokerUnreachableError("as told", topic="Tried")
+                return real(self, *arguments)
+
+            return failing
+
+        before = len(cluster.messages("Tried"))
+        monkeypatch.setattr(type(core), place, fail_once(getattr(type(core), place)))
+        call(producer.send_oneway, Message("Tried", b"x"))
+        assert told == [place]
+        cluster.wait_messages("Tried", before + 1)
+
+    kind(namesrv=cluster.name_server_addresses).try_out(script)
+
+
+@pytest.mark.parametrize("kind", [Blocking, Asyncio])
+def test_a_oneway_message_that_a_hook_forbids_is_not_tried_again(cluster, kind):
+    asked = []
+
+    def check(context):
+        asked.append(context)
+        if context.oneway:
+            raise gone()
+
+    def script(producer, call):
+        before = len(asked)
+        with pytest.raises(ConnectionLostError, match="as told"):
+            call(producer.send_oneway, Message("Tried", b"x"))
+        assert len(asked) == before + 1
+
+    kind(namesrv=cluster.name_server_addresses, check_forbidden=check).try_out(script)

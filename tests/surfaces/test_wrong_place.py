@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 
 import pytest
 import trio
@@ -102,6 +103,44 @@ def test_start_on_trio_names_what_there_is():
             thing.close()
         with pytest.raises(AttributeError, match=r"no attribute 'sent'$"):
             thing.sent()
+
+
+ROLES = ["Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "PullConsumer", "Admin"]
+
+
+@pytest.mark.parametrize(
+    ("module", "other"), [(rocketpy.aio, rocketpy.sync), (rocketpy.sync, rocketpy.aio)], ids=["asyncio", "blocking"]
+)
+@pytest.mark.parametrize("role", ROLES)
+def test_a_client_of_another_surface_is_refused_with_the_name_of_the_right_one(module, other, role):
+    client, right = other.MQClientInstance(namesrv="127.0.0.1:9"), module.MQClientInstance(namesrv="127.0.0.1:9")
+    made = functools.partial(getattr(module, role), *(() if role == "Admin" else ("group",)))
+    if role == "TransactionProducer":
+        made = functools.partial(made, checker=print)
+    said = rf"^client must be a {module.__name__}\.MQClientInstance, not one of {other.__name__}: make one "
+    with pytest.raises(ConfigError, match=said):
+        made(client=client)
+    made(client=right)
+
+
+def test_a_producer_of_one_asyncio_loop_refuses_the_client_of_another_one(namesrv, topic):
+    async def share(client):
+        producer = rocketpy.aio.Producer("pg", client=client)
+        with pytest.raises(ConfigError, match=r"^client .* belongs to the event loop in which it was entered"):
+            await producer.start()
+        return producer
+
+    async def main():
+        async with rocketpy.aio.MQClientInstance(namesrv=namesrv) as client:
+            refused = await asyncio.to_thread(asyncio.run, share(client))
+            async with refused as producer:  # here it is in the right loop
+                sent = await producer.send(rocketpy.Message(topic, b"hello"))
+                assert sent.status is rocketpy.SendStatus.SEND_OK
+                admin = producer.admin()
+                with pytest.raises(ConfigError, match="producer pg belongs to the event loop in which it was entered"):
+                    await asyncio.to_thread(asyncio.run, admin.start())
+
+    asyncio.run(main())
 
 
 def test_a_producer_of_one_trio_loop_refuses_the_sends_of_another_one(namesrv, topic):

@@ -22,6 +22,7 @@ from rocketpy.errors import (
     ConfigError,
     NameServerUnreachableError,
     SendManyError,
+    TooManyRequestsError,
     TopicNotFoundError,
 )
 from rocketpy.sync import Message, MQClientInstance, Producer, SendStatus, at_exit
@@ -275,6 +276,22 @@ def test_ctrl_c_while_a_send_soon_is_handed_over_loses_no_place(namesrv, topic, 
                 with pytest.raises(KeyboardInterrupt):
                     producer.send_soon(Message(topic, b"x"))
         assert producer.send_soon(Message(topic, b"x")).result(10).status is SendStatus.SEND_OK
+
+
+@pytest.mark.parametrize("call", ["send_soon", "request_soon"])
+@pytest.mark.waits("until there was no room in the time that a message has")
+def test_S3_a_message_for_which_there_is_no_room_in_time_is_not_sent(cluster, namesrv, topic, call):
+    with Producer("pg", namesrv=namesrv, back_pressure_for_async_send_num=1) as producer:
+        queue = producer.send(Message(topic, b"makes the topic")).queue
+        gate = producer._gate if call == "send_soon" else producer._request_gate
+        gate.enter("another", 1)
+        leaving = threading.Timer(0.5, gate.leave, ["another"])
+        leaving.start()
+        with pytest.raises(TooManyRequestsError, match=rf"room for a message to {topic} within 0.05 s: nothing was"):
+            getattr(producer, call)(Message(topic, b"late"), queue=queue, timeout=0.05)
+        assert gate.tickets() == ["another"]
+        leaving.join()
+        assert producer.send(Message(topic, b"next"), queue=queue).queue_offset == 1
 
 
 def test_a_forgotten_producer_is_not_kept_for_the_end_of_the_process_once_it_is_idle(namesrv):

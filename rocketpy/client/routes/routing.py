@@ -282,7 +282,7 @@ class RouteTable:
         return masters
 
     def clean_offline_brokers(self) -> list[str]:
-        """Forget brokers that are in no route any more. Returns their addresses."""
+        """Forget brokers that are in no route any more. Returns the addresses at which none is left."""
         named: dict[str, set[str]] = {}
         for route in self._routes.values():
             for name, addresses in route.brokers.items():
@@ -297,7 +297,8 @@ class RouteTable:
                 logger.info("broker %s is no longer in any route", name)
                 del self._brokers[name]
         self.version += 1  # last: what other threads have cached by the old number is invalid from here on
-        return gone
+        used = {address for addresses in self._brokers.values() for address in addresses.values()}
+        return [address for address in gone if address not in used]  # a broker may have another name now
 
     async def _look_up(
         self, topic: str, timeout: float, default: _Default | None, *, explain: bool = False

@@ -22,14 +22,25 @@ __all__ = ["send_oneway"]
 _LEAST = 0.001
 
 
-async def send_oneway(core: SendCore, outgoing: Outgoing, *, choice: Choice | None, tries: int, timeout: float) -> None:
+async def send_oneway(
+    core: SendCore,
+    outgoing: Outgoing,
+    *,
+    choice: Choice | None,
+    tries: int,
+    timeout: float,
+    deadline: float | None = None,
+) -> None:
     """Send once and ask for no answer; waits only while the connection is full, or is not there yet.
+
+    A deadline, on the clock of the client, is given if some of the seconds of the timeout may have passed.
 
     Raises:
         RequestTimeoutError: the broker does not read what is sent to it.
         RocketMQError: it could not even be written.
     """
-    deadline = core.clock() + timeout
+    if deadline is None:
+        deadline = core.clock() + timeout
     kind = core.kind(outgoing, choice)
     key = None
     if kind is SendKind.KEYED:

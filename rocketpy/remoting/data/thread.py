@@ -225,9 +225,9 @@ class ThreadConnection:
         self._slots[opaque] = slot
         if slot.deadline < self._waiting.earliest:
             self._waiting.earliest = slot.deadline
-        self._output.append(frame)
         if self.error is not None and self._slots.pop(opaque, None) is not None:
-            self._check_open()  # closed meanwhile, by somebody who has not seen the slot
+            self._check_open()  # closed meanwhile, perhaps by somebody who has not seen the slot
+        self._output.append(frame)  # others may write it at once; who closes from here on sees the slot
 
     def _check_open(self) -> None:
         if self.error is not None or self.retired:

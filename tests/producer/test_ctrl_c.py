@@ -1,0 +1,59 @@
+"""Ctrl-C in the task that sends, when its message was just registered: it ends this send, and harms no other."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+import trio
+import trio.testing
+
+from rocketpy.message import Message
+from rocketpy.producer.accumulator import Accumulator
+from rocketpy.remoting.in_flight import InFlight
+from tests.producer.brokers import SendBroker
+
+KINDS = {
+    "prebuilt": (InFlight, "enter", {}),
+    "signed": (InFlight, "enter", {"access_key": "key", "secret_key": "secret"}),
+    "lingering": (Accumulator, "drop_in", {"linger": 0.01}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ctrl_c_between_registering_and_waiting_leaves_nothing_that_wakes_the_task_later(opened, monkeypatch, kind):
+    place, name, settings = KINDS[kind]
+    real, struck = getattr(place, name), []
+
+    def strike(*args, **kwargs):
+        result = real(*args, **kwargs)
+        if not struck:
+            struck.append(trio.lowlevel.currently_ki_protected())
+            signal.raise_signal(signal.SIGINT)
+        return result
+
+    async def main():
+        async with opened(SendBroker(), **settings) as (producer, _):
+            await producer.send(Message("T", b"connects"))
+            monkeypatch.setattr(place, name, strike)
+            with pytest.raises(KeyboardInterrupt):
+                await producer.send(Message("T", b"struck"))
+            await trio.sleep(1)
+            assert (await producer.send(Message("T", b"next"))).queue.topic == "T"
+            assert not any(len(each.link.in_flight) for each in producer.client.pool.connections())
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert struck == [True]
+
+
+@pytest.mark.parametrize("settings", [{}, {"linger": 0.01}], ids=["at once", "lingering"])
+async def test_ctrl_c_strikes_a_selector(autojump_clock, opened, settings):
+    protected = []
+
+    def select(queues, message, arg):
+        protected.append(trio.lowlevel.currently_ki_protected())
+        return queues[0]
+
+    async with opened(SendBroker(), **settings) as (producer, _):
+        await producer.send(Message("T", b"x"), selector=select)
+    assert protected == [False]
