@@ -145,7 +145,25 @@ def test_threat_L10_after_a_clock_that_was_set_back_old_slots_stay_over(flushed:
     if flushed:
         again.flush(NOW - hour)
     once_more = again.killed(now=NOW - hour)
-    assert list(once_more.timers.wheel.slots) == [TICK - 1800] if flushed else [TICK - 1800]
+    assert list(once_more.timers.wheel.slots) == [TICK - 1800]
+    assert len(once_more.units(-1800)) == 1
+
+
+def test_threat_L10_what_was_added_while_the_clock_was_behind_stays_when_the_clock_is_right_again() -> None:
+    kit = Kit()
+    kit.add(5)
+    kit.timers.drop(TICK + 5)
+    kit.flush(NOW + 60_000)
+    behind = kit.killed(now=NOW - 3_600_000)
+    behind.add(-1800)
+    for _ in range(3):  # a later kill does not lose it, either, and brings nothing back
+        behind = behind.killed(now=NOW + 120_000)
+        assert list(behind.timers.wheel.slots) == [TICK - 1800]
+        assert len(behind.units(-1800)) == 1
+        behind.flush(NOW + 120_000)
+    behind.timers.drop(TICK - 1800)
+    behind.flush(NOW + 120_000)
+    assert behind.killed(now=NOW + 120_000).timers.wheel.slots == {}
 
 
 def test_DL4_the_offset_is_kept_within_the_queue() -> None:
