@@ -1,9 +1,9 @@
 """Opening the timer: the wheel is read from its file, and brought up to date from the log.
 
 The checkpoint says up to which position the disk had the log, and that the wheel has all of those units. Units after
-that position count as long as each points to a message of the timer's topic. A power loss may have destroyed the
-others: they are made again from the topic, which still has the messages. Plays the part of recover, recoverAndRevise
-and reviseQueueOffset in TimerMessageStore.
+that position count as long as each points to a message of the timer's topic, and no message is left out. A power loss
+may have destroyed the others: they are made again from the topic, which still has the messages. Plays the part of
+recover, recoverAndRevise and reviseQueueOffset in TimerMessageStore.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TimerRecovery:
         self._flushed = flushed = checkpoint.last_timer_log_flush_pos
         has_wheel = self._wheel.load(self._begin, over, is_new=self._messages.was_unclean and not flushed)
         self._log.row.load(safe=flushed if self._messages.was_unclean else None)
-        self._queue_offset = checkpoint.last_timer_queue_offset
+        self._queue_offset = max(checkpoint.last_timer_queue_offset, self._messages.reads.min_offset(TIMER_TOPIC, 0))
         end = self._read_log(flushed, has_wheel=has_wheel)
         if self._messages.was_unclean:
             self._log.row.cut(end, keep_first=True)
@@ -117,7 +117,11 @@ class TimerRecovery:
         return end
 
     def _leads_somewhere(self, unit: TimerUnit) -> bool:
-        """Whether a unit after the checkpoint belongs to a message; that message is then noted as taken."""
+        """Whether a unit after the checkpoint belongs to a message; that message is then noted as taken.
+
+        After a crash, it does not count if the message before it has no unit. That message may have been delivered at
+        once, and its copy may be lost. So it is taken again, and so are those after it.
+        """
         if unit.position < self._messages.reads.log_start:
             return True
         try:
@@ -126,6 +130,8 @@ class TimerRecovery:
         except (StoreError, MessageDecodeError):
             return False
         if record is None or record.topic != TIMER_TOPIC:
+            return False
+        if record.queue_offset > self._queue_offset and self._messages.was_unclean:
             return False
         self._queue_offset = max(self._queue_offset, record.queue_offset + 1)
         return True

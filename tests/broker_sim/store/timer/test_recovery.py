@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rocketpy_broker_sim.store.timer.store import TimerEntry
 from rocketpy_broker_sim.store.timer.units import NOWHERE, PLAIN, TimerUnit
 from rocketpy_broker_sim.store.timer.wheel import PATH
 from tests.broker_sim.store.timer.kit import NOW, TICK, Kit
@@ -82,6 +83,40 @@ def test_DL4_units_that_lead_behind_the_end_of_the_messages_are_cut_off() -> Non
     assert again.timers.log.end == 52
     assert again.storage.read_bytes(LOG)[52:] == bytes(148)
     assert again.timers.queue_offset == 1, "the message after it is taken again"
+
+
+def add_some(kit: Kit, places: list[tuple[int, int]], *numbers: int) -> None:
+    """Put some of the messages into slots; all of them count as taken."""
+    kit.timers.add([TimerEntry(TICK + number, PLAIN, *places[number], 7) for number in numbers], NOW)
+    kit.timers.take_up_to(len(places))
+
+
+def test_DL4_a_message_without_a_unit_is_taken_again_because_its_delivery_may_be_lost() -> None:
+    kit = Kit()
+    add_some(kit, kit.put(3), 0, 2)
+    again = kit.killed()
+    assert again.timers.queue_offset == 1
+    assert list(again.timers.wheel.slots) == [TICK], "the message after it is taken again, too"
+    assert again.timers.log.end == 52
+
+
+def test_DL4_messages_without_a_unit_count_as_taken_once_the_progress_is_saved() -> None:
+    kit = Kit()
+    places = kit.put(4)
+    add_some(kit, places[:3], 0, 2)
+    kit.flush()
+    add_some(kit, places, 3)
+    again = kit.killed()
+    assert again.timers.queue_offset == 4
+    assert list(again.timers.wheel.slots) == [TICK, TICK + 2, TICK + 3]
+
+
+def test_DL4_units_of_earlier_messages_do_not_end_the_log() -> None:
+    kit = Kit()
+    add_some(kit, kit.put(3), 0, 1, 0, 0, 2, 1)
+    again = kit.killed()
+    assert again.timers.queue_offset == 3
+    assert [again.timers.wheel.slots[TICK + tick].messages for tick in range(3)] == [3, 2, 1]
 
 
 def test_DL4_torn_units_are_cut_off() -> None:
