@@ -23,6 +23,7 @@ __all__ = [
     "MAX_LINES",
     "Source",
     "cancelled_caught",
+    "conditional_asserts",
     "left_to_do",
     "listed",
     "long_example",
@@ -50,6 +51,7 @@ RARE_WORDS = {
     "am" + "id": "during, or in the middle of",
 }
 """Words that nobody says -> what to write. They are in two parts because this file is held against them as well."""
+_MAY_BE_CONDITIONAL = re.compile(r"^\s*assert\b.*(\sif\s|[(\[{]$)", re.MULTILINE)
 _RARE_WORD = re.compile(rf"\b({'|'.join(RARE_WORDS)})\b", re.IGNORECASE)
 
 
@@ -162,6 +164,15 @@ def cancelled_caught(source: Source) -> Iterator[tuple[str, str]]:
     for node in source.nodes:
         if isinstance(node, ast.ExceptHandler) and node.type and "Cancelled" in ast.unparse(node.type):
             yield f"{source.name}:{node.lineno}", ast.unparse(node.type)
+
+
+def conditional_asserts(source: Source) -> Iterator[str]:
+    """Asserts that compare in one branch alone: `assert a == b if c else d` only asks whether d is true."""
+    if not _MAY_BE_CONDITIONAL.search(source.text):
+        return
+    for node in source.nodes:
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.IfExp):
+            yield f"{source.name}:{node.lineno} {ast.unparse(node)}"
 
 
 def left_to_do(source: Source) -> Iterator[str]:

@@ -15,6 +15,7 @@ from tests.rules import (
     MAX_LINES,
     Source,
     cancelled_caught,
+    conditional_asserts,
     left_to_do,
     listed,
     long_example,
@@ -172,6 +173,15 @@ def test_cancellation_is_never_caught(library: list[Source]) -> None:
 def test_nothing_is_left_to_do(library: list[Source]) -> None:
     """No stub, and no mark of work put off, stands in the library."""
     listed((each for source in library for each in left_to_do(source)), "work put off; do it, or open an issue")
+
+
+@pytest.mark.slow
+def test_asserts_compare_in_both_branches(sources: list[Source]) -> None:
+    listed(
+        (each for source in sources for each in conditional_asserts(source)),
+        "`assert a == b if c else d` compares nothing unless c; put parentheses around what is compared, as in "
+        "`assert a == (b if c else d)`",
+    )
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from tests.rules import (
     RARE_WORDS,
     Source,
     cancelled_caught,
+    conditional_asserts,
     left_to_do,
     listed,
     long_example,
@@ -124,6 +125,20 @@ with CancelScope(shield=True):
 def test_caught_cancellation(kind: str, found: str | None) -> None:
     text = f"try:\n    pass\nexcept {kind}:\n    pass  # Cancelled"
     assert list(cancelled_caught(source(text))) == ([("pkg/module.py:3", found)] if found else [])
+
+
+def test_asserts_that_compare_in_one_branch_alone() -> None:
+    text = """
+assert a == b if c else d
+assert (a if b else c), "why"
+assert a == (b if c else d)
+assert (a == b) is (c if d else e)
+x = a if b else c
+"""
+    found = ["pkg/module.py:2 assert a == b if c else d", "pkg/module.py:3 assert a if b else c, 'why'"]
+    assert list(conditional_asserts(source(text))) == found
+    assert list(conditional_asserts(source("def f():\n    assert (\n        a if b\n        else c\n    )"))) != []
+    assert list(conditional_asserts(source("assert a == b\nx = [a if b else c]"))) == []
 
 
 def test_work_put_off() -> None:

@@ -101,14 +101,26 @@ async def _leave(broker: Broker) -> None:
 
 
 async def _close(broker: Broker) -> None:
-    """Write what is left. Nobody puts any more."""
-    if broker.is_killed:
-        for subsystem in reversed(broker.subsystems):
-            subsystem.abandon()
-        return
-    with trio.move_on_after(CLOSE_WITHIN, shield=True):
-        for subsystem in reversed(broker.subsystems):
-            await subsystem.close()
+    """Write what is left. Nobody puts any more.
+
+    What does not close in time is abandoned, so that the directory is free: the next start recovers.
+    """
+    left = [*broker.subsystems]
+    try:
+        if not broker.is_killed:
+            with trio.move_on_after(CLOSE_WITHIN, shield=True) as scope:
+                while left:
+                    await left[-1].close()
+                    left.pop()
+            if scope.cancelled_caught:
+                _logger.error(
+                    "broker %s was not closed within %d s, and will be recovered at the next start: is its disk slow?",
+                    broker.config.broker_name,
+                    CLOSE_WITHIN,
+                )
+    finally:
+        while left:
+            left.pop().abandon()
 
 
 def name_server_list(text: str) -> list[str]:

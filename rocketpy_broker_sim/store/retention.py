@@ -130,8 +130,15 @@ class Retention:
         return self._log.row.take_first(self._settled())
 
     def put_back_log_file(self, file: MappedFile) -> None:
-        """Take a file up again that could not be removed, unless it is gone, and only its folder was not flushed."""
-        if self._storage.exists(file.path):
+        """Take a file up again that could not be removed, unless it is gone, and only its folder was not flushed.
+
+        If the disk does not say, it is not gone: the next try to remove it finds out.
+        """
+        try:
+            is_gone = not self._storage.exists(file.path)
+        except OSError:
+            is_gone = False
+        if not is_gone:
             self._log.row.put_first(file)
 
     def take_index_file(self) -> IndexFile | None:

@@ -119,8 +119,9 @@ def delete_group(broker: GroupAdminView, connection: Connection, request: Remoti
     yield MUST_END
     if header.clean_offset or header.remove_offset:
         yield from broker.offsets.remove_group_steps(name)
-        broker.offsets.remove_group(name)  # what was committed meanwhile
     yield from broker.flows.forget_group_steps(name)
+    if header.clean_offset or header.remove_offset:
+        broker.offsets.remove_group(name)  # what was committed meanwhile
     broker.groups.delete(name)
     return broker.persistence.answer_after_save(connection, request, request.answer())
 

@@ -64,7 +64,10 @@ def heart_beat(broker: ClientView, connection: Connection, request: RemotingComm
             pending.refuse(error)
     for producer in data.producer_data_set:
         if is_valid_group(producer.group_name):
-            broker.producers.register(producer.group_name, client)
+            try:
+                broker.producers.register(producer.group_name, client)
+            except BrokerError as error:
+                pending.refuse(error)
         yield
     if pending.refusal is not None:
         raise pending.refusal

@@ -117,7 +117,7 @@ def _pull(
         header.topic, header.consumer_group, header.queue_id, found.count, found.next_begin_offset
     )
     if may_wait and header.sys_flag & PullSysFlag.COMMIT_OFFSET and header.commit_offset >= 0:
-        broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        broker.offsets.commit_of_pull(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     code = _code_of(found.status, header.queue_offset)
     wait = code == ResponseCode.PULL_NOT_FOUND and may_wait and header.sys_flag & PullSysFlag.SUSPEND
     if wait and _hold(broker, connection, request, header, wanted):

@@ -14,14 +14,14 @@ from rocketpy_broker_sim.broker.filters.compiling import Compiling
 from rocketpy_broker_sim.broker.filters.filter_registry import FilterRegistry
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.filters import ConsumerFilterTable
-from rocketpy_broker_sim.serving.memory import TableRoom
+from rocketpy_broker_sim.serving.memory import WAITING_REQUESTS, TableRoom
 
 if TYPE_CHECKING:
-    from rocketpy.remoting.budget import Budget
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.broker.subsystems.storing import Storing
     from rocketpy_broker_sim.broker.tables.persist import StoredTable
     from rocketpy_broker_sim.config import BrokerConfig
+    from rocketpy_broker_sim.serving.memory import MemoryBudget
 
 __all__ = ["Filters"]
 
@@ -36,16 +36,16 @@ class Filters(Subsystem):
         config: the settings.
         storage: where the file is.
         storing: whose messages are filtered; recovered before.
-        budget: what filters take counts there.
+        budget: what filters take counts there, and what the requests keep that wait for theirs.
 
     Attributes:
         table: Who filters which topic.
         registry: Where requests bring expressions.
     """
 
-    def __init__(self, config: BrokerConfig, storage: Storage, storing: Storing, budget: Budget) -> None:
+    def __init__(self, config: BrokerConfig, storage: Storage, storing: Storing, budget: MemoryBudget) -> None:
         self._storing = storing
-        self._compiling = Compiling()
+        self._compiling = Compiling(budget.account(WAITING_REQUESTS))
         self.table = ConsumerFilterTable(
             config,
             storage,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import BrokerError
-from rocketpy.logs import get_logger
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.wire.bodies.offsets import ConsumerOffsetSerializeWrapper
 from rocketpy.wire.bodies.topics import DataVersion
 from rocketpy.wire.codes import ResponseCode
@@ -70,6 +70,7 @@ class ConsumerOffsetTable(StoredTable):
         self._room = room or TableRoom()
         self._ends = EndsAtStart(self._room.note)
         self._resets = PendingResets(self._room)
+        self._seldom = Seldom(log)
 
     # --- committing and asking -------------------------------------------------------------------------
 
@@ -92,6 +93,15 @@ class ConsumerOffsetTable(StoredTable):
         self._commits += 1
         if self._commits % max(1, self._config.consumer_offset_update_version_step) == 0:
             self.data_version = self.data_version.next_version()
+
+    def commit_of_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Commit the offset that a pull carries. If the table is full, this is logged: the messages are answered."""
+        try:
+            self.commit(group, topic, queue_id, offset)
+        except BrokerError as exc:
+            self._seldom.warning(
+                "refused", "an offset of group %s on %s that came with a pull is not committed: %s", group, topic, exc
+            )
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The committed offset of a group, or the one of a pending reset; NOT_FOUND if there is neither."""

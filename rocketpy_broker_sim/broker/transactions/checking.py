@@ -57,6 +57,7 @@ A_STRETCH = 256
 """Checks that are collected before waiting for the disk."""
 _BYTES_A_STRETCH = 4 * 1024 * 1024
 _HOUR_MS = 3_600_000
+_ENDED_IN_THIS_RUN = (Mark.COMMITTED, Mark.ROLLED_BACK)
 _NEVER_STORABLE = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
@@ -149,15 +150,32 @@ class CheckService:
                 at, key = record.head.queue_offset, transaction_key(record.properties)
                 following = at + 1
                 if is_copy(record.properties) and key[1]:
-                    former = seen.get(key)
-                    if former is not None and window.state(former) is Mark.OPEN:
-                        window.mark(former, Mark.MOVED)
-                    if window.state(at) is Mark.OPEN:
-                        window.note_copy(key, at)
-                if len(seen) < MOST_SUCCESSORS and (window.state(at) is Mark.OPEN or is_copy(record.properties)):
+                    self._find_copy(key, at, seen.get(key))
+                state = window.state(at)
+                if len(seen) < MOST_SUCCESSORS and (
+                    state in (Mark.OPEN, *_ENDED_IN_THIS_RUN) or is_copy(record.properties)
+                ):
                     seen[key] = at
             offset = following
             yield
+
+    def _find_copy(self, key: Key, at: int, former: int | None) -> None:
+        """Note a copy that a search has found, in place of the half message or copy before it.
+
+        If that one has ended before the search came to the copy, so has the copy.
+        """
+        window = self._ledger.window
+        if former is not None and self._ledger.is_unsure and window.state(former) in _ENDED_IN_THIS_RUN:
+            self._commit()  # the disk may still refuse the end
+        state = Mark.GONE if former is None else window.state(former)
+        if former is not None and state is Mark.OPEN:
+            window.mark(former, Mark.MOVED)
+        if window.state(at) is not Mark.OPEN:
+            return
+        if state in (Mark.ENDED, *_ENDED_IN_THIS_RUN):
+            self._ledger.end_copy(at)
+        else:
+            window.note_copy(key, at)
 
     async def check(self) -> None:
         """Check all current half messages. If the disk refuses, the next check continues."""

@@ -143,6 +143,13 @@ class Ledger:
 
         self._changes.add(written, refused)
 
+    def end_copy(self, offset: int) -> None:
+        """End a copy whose transaction has ended by an earlier half message; that has been counted."""
+        self.window.mark(offset, Mark.ENDED)
+        self.pending.add(offset)
+        for listener in self._listeners:
+            listener()
+
     def _count(self, mark: Mark, topic: str) -> None:
         self.metrics.add(topic, -1)
         if mark is Mark.COMMITTED:

@@ -1,9 +1,9 @@
 """Opening the timer: the wheel is read from its file, and brought up to date from the log.
 
 The checkpoint says up to which position the disk had the log, and that the wheel has all of those units. Units after
-that position count as long as each points to a message of the timer's topic. A power loss may have destroyed the
-others: they are made again from the topic, which still has the messages. Plays the part of recover, recoverAndRevise
-and reviseQueueOffset in TimerMessageStore.
+that position count as long as each points to a message of the timer's topic, and no message is left out. A power loss
+may have destroyed the others: they are made again from the topic, which still has the messages. Plays the part of
+recover, recoverAndRevise and reviseQueueOffset in TimerMessageStore.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ class TimerRecovery:
         self._messages = messages
         self._precision = precision
         self._begin = 0
+        self._begin_after = 0
+        self._flushed = 0
         self._queue_offset = 0
 
     def run(self, now_ms: int) -> Recovered:
@@ -77,19 +79,26 @@ class TimerRecovery:
         found = read_timer_checkpoint(self._storage)
         checkpoint = found or TimerCheckpoint()
         now = now_ms // self._precision
-        self._begin = checkpoint.last_read_time_ms // self._precision or now - SLOTS + BLANK_SLOTS
+        read = checkpoint.last_read_time_ms // self._precision
+        self._begin = read or now - SLOTS + BLANK_SLOTS
+        # What was added after the checkpoint waits, even before the tick that it says: the clock was set back then.
+        self._begin_after = 0 if read and self._messages.was_unclean else self._begin
         # If the clock was set back, it comes again to ticks that are over.
         over = range(min(now, self._begin), self._begin)
-        flushed = checkpoint.last_timer_log_flush_pos
+        self._flushed = flushed = checkpoint.last_timer_log_flush_pos
         has_wheel = self._wheel.load(self._begin, over, is_new=self._messages.was_unclean and not flushed)
         self._log.row.load(safe=flushed if self._messages.was_unclean else None)
-        self._queue_offset = checkpoint.last_timer_queue_offset
+        self._queue_offset = max(checkpoint.last_timer_queue_offset, self._messages.reads.min_offset(TIMER_TOPIC, 0))
         end = self._read_log(flushed, has_wheel=has_wheel)
         if self._messages.was_unclean:
             self._log.row.cut(end, keep_first=True)
         self._log.reset(end, min(flushed, end))
         self._search_lost(end)
-        return Recovered(checkpoint, self._fitting(self._queue_offset), over.start)
+        oldest = self._wheel.oldest()
+        first = over.start if oldest is None else min(over.start, oldest)
+        if has_wheel:
+            self._wheel.empty(range(first, over.start))
+        return Recovered(checkpoint, self._fitting(self._queue_offset), first)
 
     # --- the log
 
@@ -108,7 +117,11 @@ class TimerRecovery:
         return end
 
     def _leads_somewhere(self, unit: TimerUnit) -> bool:
-        """Whether a unit after the checkpoint belongs to a message; that message is then noted as taken."""
+        """Whether a unit after the checkpoint belongs to a message; that message is then noted as taken.
+
+        After a crash, it does not count if the message before it has no unit. That message may have been delivered at
+        once, and its copy may be lost. So it is taken again, and so are those after it.
+        """
         if unit.position < self._messages.reads.log_start:
             return True
         try:
@@ -118,13 +131,17 @@ class TimerRecovery:
             return False
         if record is None or record.topic != TIMER_TOPIC:
             return False
+        if record.queue_offset > self._queue_offset and self._messages.was_unclean:
+            return False
         self._queue_offset = max(self._queue_offset, record.queue_offset + 1)
         return True
 
     def _apply(self, position: int, unit: TimerUnit, only: Container[int] | None = None) -> None:
         """Put a unit into its slot, unless the slot has it."""
         tick = unit.due_ms // self._precision
-        if tick < self._begin or (only is not None and tick not in only):
+        if tick < (self._begin if position < self._flushed else self._begin_after) or (
+            only is not None and tick not in only
+        ):
             return
         slot = self._wheel.get(tick)
         more = -1 if unit.kind & DELETE else 1

@@ -8,6 +8,7 @@ the next flush; after a crash, the log has those that did not. Plays the part of
 from __future__ import annotations
 
 import heapq
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from rocketpy.errors import StoreCorruptError
@@ -121,7 +122,22 @@ class TimerWheel:
             file.close()
         return size > 0
 
-    def _take(self, data: bytes, index: int, begin: int, blank: range) -> None:
+    def empty(self, ticks: range) -> None:
+        """Make the slots of ticks that are over empty in a whole file, except those that were put since it was read.
+
+        Raises:
+            OSError: The disk refused.
+        """
+        if not ticks:
+            return
+        file = self._storage.open(PATH)
+        try:
+            for start in range(0, file.size(), _STRETCH):
+                self._take(file.pread(_STRETCH, start), start // SLOT_SIZE, inf, ticks)
+        finally:
+            file.close()
+
+    def _take(self, data: bytes, index: int, begin: float, blank: range) -> None:
         if data.count(0) == len(data):
             return
         least = min(begin, blank.start)
@@ -129,7 +145,7 @@ class TimerWheel:
             if slot[0] < least or slot.tick % self._total != number:
                 continue
             if slot.tick in blank:
-                self._changed[number] = bytes(SLOT_SIZE)
+                self._changed.setdefault(number, bytes(SLOT_SIZE))
             elif slot.tick >= begin:
                 self.slots[slot.tick] = slot
                 self.waiting += slot.messages

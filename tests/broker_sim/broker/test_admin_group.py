@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from trio.testing import MockClock
 
@@ -16,6 +19,8 @@ from rocketpy.wire.bodies.groups import (
 )
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.steps import run_steps
+from rocketpy_broker_sim.broker.processors.admin_group import delete_group
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client
 from tests.broker_sim.broker.test_consumer_manage import commit
@@ -76,6 +81,24 @@ async def test_A4_a_group_is_deleted_with_its_offsets_or_without(autojump_clock:
         assert {"g", "h", "i"}.isdisjoint(broker.groups.all())
         assert broker.offsets.groups_of("T") == {"g"}
         assert (await commit(client, 1)).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+async def test_offsets_that_are_committed_while_a_group_is_deleted_go_with_it(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        await client.send()
+        await client.heartbeat("g", "T")
+        await commit(client, 1)
+        broker.counting.flows.note_get(("T", 0, "g"), 1, 1, 0.0)
+        run_steps(broker.counting.flows.add_steps())
+        fields = {"groupName": "g", "cleanOffset": "true"}
+        request = RemotingCommand(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+        connection: Any = SimpleNamespace(address="a:1", send_answer=lambda request, answer: None)
+        steps = 0
+        for _ in delete_group(broker._views.admin_group, connection, request):
+            steps += 1
+            broker.offsets.commit("g", "T", 0, steps)
+        assert steps > 2
+        assert broker.offsets.groups_of("T") == set()
 
 
 async def test_A4_looking_at_an_unknown_group_makes_it_where_that_is_allowed(autojump_clock: MockClock) -> None:

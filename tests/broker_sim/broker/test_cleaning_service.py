@@ -331,6 +331,26 @@ async def test_a_file_that_cannot_be_deleted_is_tried_again_later(autojump_clock
         assert len(log_files(storage)) == 1
 
 
+async def test_a_disk_that_neither_deletes_a_file_nor_says_whether_it_is_there_does_not_end_the_broker(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = MemoryStorage()
+
+    def unreadable(path: str) -> NoReturn:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    async with running(storage, redelete_hanged_file_interval=90_000) as (broker, client):
+        await client.fill(4)
+        storage.used[""] = 0.86
+        with storage.failing("unlink", code=errno.EIO, under="commitlog"), monkeypatch.context() as patch:
+            patch.setattr(storage, "exists", unreadable)
+            await trio.sleep(80)
+        assert broker.store.reads.log_start == 0
+        assert len(bodies(await client.pull())) > 0
+        await trio.sleep(130)
+        assert len(log_files(storage)) == 1
+
+
 async def test_a_queue_file_that_cannot_be_deleted_leaves_no_gap(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with running(storage) as (_, client):

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.remoting.memory import MemoryNetwork
-from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody
+from rocketpy.wire.bodies.heartbeat import CheckClientRequestBody, ProducerData
 from rocketpy.wire.bodies.subscription import build
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from tests.broker_sim.broker.kit import broker_and_client, client_of, heartbeat
@@ -124,6 +124,18 @@ async def test_a_group_that_is_full_costs_a_client_no_other_group(autojump_clock
             assert (answer.code, "raise maxClientsPerGroup" in answer.remark) == (ResponseCode.SYSTEM_ERROR, True)
             assert broker.clients.consumers.client_ids("full") == ["c1"]
             assert broker.clients.consumers.client_ids("g") == ["c2"]
+
+
+async def test_a_producer_group_that_is_full_costs_a_client_no_other_group(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with broker_and_client(network, max_clients_per_group=1) as (broker, one):
+        await one.heartbeat("g1", producer="full", client_id="c1")
+        async with client_of(network, broker.address) as two:
+            data = heartbeat("g2", producer="full", client_id="c2")
+            data.producer_data_set += [ProducerData(group_name="p1"), ProducerData(group_name="p2")]
+            answer = await two.ask(RequestCode.HEART_BEAT, body=data.encode())
+            assert (answer.code, "raise maxClientsPerGroup" in answer.remark) == (ResponseCode.SYSTEM_ERROR, True)
+            assert sorted(broker.clients.producers.groups()) == ["full", "p1", "p2"]
 
 
 @pytest.mark.parametrize(("kind", "code"), [("TAG", 0), ("SQL92", ResponseCode.SYSTEM_ERROR)])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from trio.testing import MockClock
 
+from rocketpy.errors import BrokerError
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.bodies.groups import SubscriptionGroupConfig
 from rocketpy.wire.bodies.topics import CreateTopicListRequestBody, TopicConfig
@@ -13,7 +16,7 @@ from rocketpy.wire.headers.admin import CreateTopicRequestHeader
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.store import deleted_topics
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from tests.broker_sim.broker.kit import broker_and_client, client_of, settings
+from tests.broker_sim.broker.kit import COMMIT, SUBSCRIPTION, bodies, broker_and_client, client_of, settings
 
 SMALL = 64 * 1024
 
@@ -60,6 +63,21 @@ async def test_full_tables_refuse_what_is_new_and_the_broker_serves_on(autojump_
         assert (await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=many.encode())).code == 0
         answer = await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode())
         assert answer.code == 0
+
+
+async def test_a_pull_whose_commit_is_refused_is_answered_with_messages(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with broker_and_client(max_kept_bytes=SMALL) as (broker, client):
+        await client.send("T")
+        broker.groups.find("g")
+        for number in range(1000):
+            with suppress(BrokerError):
+                broker.offsets.commit("g", "T", number + 1, 1)
+        answer = await client.pull("T", sys_flag=SUBSCRIPTION | COMMIT, commit_offset=0)
+        assert (answer.code, len(bodies(answer))) == (0, 1)
+        assert broker.offsets.query("g", "T", 0) == -1
+        assert "delete groups that are not needed" in caplog.text
 
 
 async def test_a_reset_of_many_queues_is_made_of_all_or_of_none(autojump_clock: MockClock) -> None:

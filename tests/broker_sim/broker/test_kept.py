@@ -14,6 +14,7 @@ from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.broker.filters.compiling import Compiling
 from rocketpy_broker_sim.broker.lane import Lane
 from rocketpy_broker_sim.broker.lanes import Lanes, Route
 from rocketpy_broker_sim.broker.opening import open_broker
@@ -174,6 +175,74 @@ async def test_two_hundred_peers_that_hold_pulls_stay_within_the_budget(autojump
             assert 40 < len(broker.pulls.waiters) < 60
             await modest.send("T")
         assert found[0].code == ResponseCode.SUCCESS
+
+
+class Waiting:
+    """Keeps expressions from being compiled."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.over = trio.Event()
+        compile_now = Compiling._compile
+
+        async def compile_later(compiling: Compiling, text: str) -> object:
+            await self.over.wait()
+            return await compile_now(compiling, text)
+
+        monkeypatch.setattr(Compiling, "_compile", compile_later)
+
+
+def by_expression(number: int, **more: str) -> dict[str, str]:
+    return {**pull_fields("T", 0, 0, subscription=f"a = {number}", expression_type="SQL92"), **more}
+
+
+async def test_pulls_that_wait_for_their_expression_are_kept_without_a_body_and_count(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Waiting(monkeypatch)
+    async with small_broker(KIB * KIB, enable_property_filter=True) as (broker, network):
+        async with client_of(network, broker.address) as client:
+            await client.send("T", b"1", "a\x011\x02")
+            found: list[RemotingCommand] = []
+
+            async def pull(number: int) -> None:
+                found.append(await client.ask(RequestCode.PULL_MESSAGE, by_expression(number), bytes(200 * KIB)))
+
+            async with trio.open_nursery() as nursery:
+                for number in range(10):
+                    nursery.start_soon(pull, number)
+                await wait_all_tasks_blocked()
+                assert broker.memory.kinds().keys() == {WAITING_REQUESTS}
+                assert 10 * KIB < broker.memory.kept < 20 * KIB
+                assert sum(len(each.request.body) for each in broker.filters.registry.compiling._waiting) == 0
+                waiting.over.set()
+            assert sorted(answer.code for answer in found) == [0] + [ResponseCode.PULL_RETRY_IMMEDIATELY] * 9
+
+
+async def test_pulls_that_wait_for_their_expression_are_refused_above_the_budget_and_go_with_their_connection(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Waiting(monkeypatch)
+    async with small_broker(200 * KIB, enable_property_filter=True) as (broker, network):
+        compiling = broker.filters.registry.compiling
+        async with client_of(network, broker.address) as client, trio.open_nursery() as nursery:
+            await client.send("T")
+            codes: list[int] = []
+
+            async def pull(number: int) -> None:
+                fields = by_expression(number, more="x" * 40 * KIB)
+                codes.append((await client.ask(RequestCode.PULL_MESSAGE, fields)).code)
+
+            for number in range(6):
+                nursery.start_soon(pull, number)
+                await wait_all_tasks_blocked()
+            assert codes == [ResponseCode.SYSTEM_BUSY] * 2
+            assert len(compiling._waiting) == 4
+            nursery.cancel_scope.cancel()
+        await wait_all_tasks_blocked()
+        assert (len(compiling._waiting), broker.memory.kinds()) == (0, {})
+        waiting.over.set()
+        async with client_of(network, broker.address) as client:
+            assert (await client.ask(RequestCode.PULL_MESSAGE, by_expression(1))).code != ResponseCode.SYSTEM_BUSY
 
 
 async def test_answers_that_wait_for_the_disk_count(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -135,6 +137,34 @@ async def test_LC1_stopping_costs_a_cancelled_broker_nothing(autojump_clock: Moc
             await trio.sleep_forever()
     assert scope.cancelled_caught
     assert not storage.exists("abort")
+    async with broker_and_client(storage=storage) as (_, client):
+        assert bodies(await client.pull()) == [b"kept"]
+
+
+async def hangs() -> None:
+    await trio.sleep_forever()
+
+
+async def fails() -> None:
+    raise StoreError("the disk is gone")
+
+
+@pytest.mark.parametrize(("close", "seconds"), [(hangs, 30), (fails, 0)])
+async def test_LC1_a_part_that_does_not_close_leaves_the_directory_free_and_nothing_is_lost(
+    autojump_clock: MockClock,
+    monkeypatch: pytest.MonkeyPatch,
+    close: Callable[[], Awaitable[None]],
+    seconds: float,
+) -> None:
+    storage, network = MemoryStorage(), MemoryNetwork()
+    with suppress(StoreError):
+        async with open_broker(settings(), network=network, storage=storage) as broker:
+            async with client_of(network, broker.address) as client:
+                await client.send(body=b"kept")
+            monkeypatch.setattr(broker.saving, "close", close)
+            stopping = trio.current_time()
+    assert seconds <= trio.current_time() - stopping < seconds + 2
+    assert storage.exists("abort")
     async with broker_and_client(storage=storage) as (_, client):
         assert bodies(await client.pull()) == [b"kept"]
 

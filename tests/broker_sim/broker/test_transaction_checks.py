@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 import trio
@@ -17,6 +17,7 @@ from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.broker.transactions import checking
 from rocketpy_broker_sim.broker.transactions.window import Mark
 from rocketpy_broker_sim.config import FlushDiskType
+from rocketpy_broker_sim.serving.slices import in_slices
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client, client_of, settings
 from tests.broker_sim.broker.transacting import (
@@ -315,6 +316,36 @@ async def test_after_a_kill_only_the_last_copy_is_asked_about(autojump_clock: Mo
         assert questions(client)[0][1].wire_properties["TRANSACTION_CHECK_TIMES"] == "3"
         assert (await end(client, half)).code == 0  # the copy is known again
         assert len(stored(broker, "T")) == 1
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+async def test_TX1_what_ends_before_its_copies_are_found_after_a_kill_is_committed_once(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, which: int
+) -> None:
+    storage, network, found = MemoryStorage(), MemoryNetwork(), trio.Event()
+
+    async def later(steps: Generator[None, None, object]) -> object:
+        await found.wait()
+        return await in_slices(steps)
+
+    async with open_broker(settings(), network=network, storage=storage) as broker:
+        async with client_of(network, broker.address) as client:
+            halves = [await send_half(client)]
+            await stay(client, 62)
+            halves += [half for half, _ in questions(client)]
+            broker.kill()
+    storage.unlink("config/consumerOffset.json")  # how far it was is not on the disk
+    monkeypatch.setattr(checking, "in_slices", later)
+    async with broker_and_client(network, storage) as (broker, client):
+        assert (await end(client, halves[which])).code == 0
+        found.set()
+        await stay(client, 62)
+        assert questions(client) == []
+        assert len(stored(broker, "T")) == 1
+        left = storage.clone()
+    async with broker_and_client(network, left) as (_, client):
+        await stay(client, 62)
+        assert questions(client) == []
 
 
 async def test_what_has_ended_is_known_after_a_stop_in_order(autojump_clock: MockClock) -> None:

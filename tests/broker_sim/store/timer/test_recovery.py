@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rocketpy_broker_sim.store.timer.store import TimerEntry
 from rocketpy_broker_sim.store.timer.units import NOWHERE, PLAIN, TimerUnit
 from rocketpy_broker_sim.store.timer.wheel import PATH
 from tests.broker_sim.store.timer.kit import NOW, TICK, Kit
@@ -84,6 +85,40 @@ def test_DL4_units_that_lead_behind_the_end_of_the_messages_are_cut_off() -> Non
     assert again.timers.queue_offset == 1, "the message after it is taken again"
 
 
+def add_some(kit: Kit, places: list[tuple[int, int]], *numbers: int) -> None:
+    """Put some of the messages into slots; all of them count as taken."""
+    kit.timers.add([TimerEntry(TICK + number, PLAIN, *places[number], 7) for number in numbers], NOW)
+    kit.timers.take_up_to(len(places))
+
+
+def test_DL4_a_message_without_a_unit_is_taken_again_because_its_delivery_may_be_lost() -> None:
+    kit = Kit()
+    add_some(kit, kit.put(3), 0, 2)
+    again = kit.killed()
+    assert again.timers.queue_offset == 1
+    assert list(again.timers.wheel.slots) == [TICK], "the message after it is taken again, too"
+    assert again.timers.log.end == 52
+
+
+def test_DL4_messages_without_a_unit_count_as_taken_once_the_progress_is_saved() -> None:
+    kit = Kit()
+    places = kit.put(4)
+    add_some(kit, places[:3], 0, 2)
+    kit.flush()
+    add_some(kit, places, 3)
+    again = kit.killed()
+    assert again.timers.queue_offset == 4
+    assert list(again.timers.wheel.slots) == [TICK, TICK + 2, TICK + 3]
+
+
+def test_DL4_units_of_earlier_messages_do_not_end_the_log() -> None:
+    kit = Kit()
+    add_some(kit, kit.put(3), 0, 1, 0, 0, 2, 1)
+    again = kit.killed()
+    assert again.timers.queue_offset == 3
+    assert [again.timers.wheel.slots[TICK + tick].messages for tick in range(3)] == [3, 2, 1]
+
+
 def test_DL4_torn_units_are_cut_off() -> None:
     kit = Kit()
     kit.add(5, 6, 7)
@@ -145,7 +180,25 @@ def test_threat_L10_after_a_clock_that_was_set_back_old_slots_stay_over(flushed:
     if flushed:
         again.flush(NOW - hour)
     once_more = again.killed(now=NOW - hour)
-    assert list(once_more.timers.wheel.slots) == [TICK - 1800] if flushed else [TICK - 1800]
+    assert list(once_more.timers.wheel.slots) == [TICK - 1800]
+    assert len(once_more.units(-1800)) == 1
+
+
+def test_threat_L10_what_was_added_while_the_clock_was_behind_stays_when_the_clock_is_right_again() -> None:
+    kit = Kit()
+    kit.add(5)
+    kit.timers.drop(TICK + 5)
+    kit.flush(NOW + 60_000)
+    behind = kit.killed(now=NOW - 3_600_000)
+    behind.add(-1800)
+    for _ in range(3):  # a later kill does not lose it, either, and brings nothing back
+        behind = behind.killed(now=NOW + 120_000)
+        assert list(behind.timers.wheel.slots) == [TICK - 1800]
+        assert len(behind.units(-1800)) == 1
+        behind.flush(NOW + 120_000)
+    behind.timers.drop(TICK - 1800)
+    behind.flush(NOW + 120_000)
+    assert behind.killed(now=NOW + 120_000).timers.wheel.slots == {}
 
 
 def test_DL4_the_offset_is_kept_within_the_queue() -> None:
