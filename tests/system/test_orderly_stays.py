@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from trio.testing import MockClock
 
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.message import MessageExt
-from rocketpy.results import ConsumeResult
+from rocketpy.results import ConsumeResult, MessageModel
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.send import SendMessageRequestHeader
@@ -179,4 +180,24 @@ async def test_OR1_a_listener_of_the_other_kind_takes_over_in_order_and_loses_no
             assert {
                 each.commit_offset for queue, each in consumer.status().queues.items() if queue.topic == "Orders"
             } == {60}
+            assert consumer.status().errors == {}
+
+
+async def test_OR1_in_a_broadcast_a_listener_of_the_other_kind_takes_over_in_order(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    async with world(queues=1) as w:
+        both = TwoKinds()
+        kept: dict[str, Any] = {"message_model": MessageModel.BROADCASTING, "local_offset_store_dir": tmp_path}
+        async with orderly(w, both.waiting, **kept) as consumer:  # type: ignore[arg-type]
+            for number in range(2):
+                await w.send(10)
+                await trio.sleep(0.3)
+                consumer.subscribe("Orders", [both.plain, both.waiting][number % 2])
+            await wait_until(lambda: sum(map(len, both.got.values())) == 20, within=60)
+            await trio.sleep(6)
+            assert both.wrong == []
+            assert both.got == {0: list(range(20))}
+            assert both.kinds == {0: {"plain", "async"}}
+            assert {each.commit_offset for each in consumer.status().queues.values()} == {20}
             assert consumer.status().errors == {}

@@ -243,7 +243,7 @@ class Assignment:
                 self._nursery.start_soon(puller.run)
 
     def restart(self, queue: MessageQueue) -> None:
-        """Give a queue up and take it again, for a listener of another kind; only orderly consumers with locks do."""
+        """Give a queue up and take it again, for another listener; only orderly consumers have to."""
 
     def withhold(self, queues: Iterable[MessageQueue]) -> tuple[list[MessageQueue], list[ProcessQueue]]:
         """Drop queues without a commit, and take none of them until `admit`, because their offsets are about to change.
