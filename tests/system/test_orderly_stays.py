@@ -201,3 +201,87 @@ async def test_OR1_in_a_broadcast_a_listener_of_the_other_kind_takes_over_in_ord
             assert both.kinds == {0: {"plain", "async"}}
             assert {each.commit_offset for each in consumer.status().queues.values()} == {20}
             assert consumer.status().errors == {}
+
+
+# --- a listener that replaces another of its kind --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [MessageModel.CLUSTERING, MessageModel.BROADCASTING])
+async def test_OR1_a_listener_that_replaces_one_gets_the_message_that_holds_up_the_queue(
+    autojump_clock: MockClock, tmp_path: Path, model: MessageModel
+) -> None:
+    old, new = Recorder(lambda message: ConsumeResult.RETRY), Recorder()
+    async with scripted.world() as w:
+        Locks(w.broker)
+        w.broker.store(3)
+        kept: dict[str, Any] = {"message_model": model, "local_offset_store_dir": tmp_path}
+        async with orderly(w, old, **kept) as consumer:
+            await old.wait_count(2)
+            consumer.subscribe("Orders", new)
+            await new.wait_count(3, within=20)
+            await trio.sleep(6)
+            assert {message.queue_offset for message in old.messages} == {0}
+            assert [message.queue_offset for message in new.messages] == [0, 1, 2]
+            assert (commit_offset(consumer), consumer.status().errors) == (3, {})
+
+
+async def test_OR1_a_listener_that_replaces_one_waits_until_that_has_returned(autojump_clock: MockClock) -> None:
+    inside: list[str] = []
+    got: list[tuple[str, int]] = []
+
+    async def old(message: MessageExt) -> None:
+        inside.append("old")
+        await trio.sleep(8)
+        inside.remove("old")
+        got.append(("old", message.queue_offset))
+
+    async def new(message: MessageExt) -> None:
+        assert inside == []
+        got.append(("new", message.queue_offset))
+
+    async with scripted.world() as w:
+        Locks(w.broker)
+        w.broker.store(3)
+        async with orderly(w, old) as consumer:
+            await trio.sleep(2)
+            consumer.subscribe("Orders", new)
+            await trio.sleep(20)
+            assert got == [("old", 0), ("new", 1), ("new", 2)]
+            assert commit_offset(consumer) == 3
+
+
+async def test_OR1_a_listener_that_replaces_one_gets_what_comes_again_from_the_retry_topic(
+    autojump_clock: MockClock,
+) -> None:
+    old, new = Recorder(lambda message: ConsumeResult.RETRY), Recorder()
+    async with scripted.world() as w:
+        Locks(w.broker)
+        w.broker.store(2, topic="%RETRY%billing", properties={"RETRY_TOPIC": "Orders"})
+        async with orderly(w, old) as consumer:
+            await old.wait_count(2)
+            consumer.subscribe("Bills", old)
+            consumer.subscribe("Orders", new)
+            await new.wait_count(2, within=20)
+            await trio.sleep(6)
+            assert [message.queue_offset for message in new.messages] == [0, 1]
+            assert consumer.status().queues[scripted.queue(topic="%RETRY%billing")].commit_offset == 2
+
+
+@pytest.mark.parametrize("model", [MessageModel.CLUSTERING, MessageModel.BROADCASTING])
+async def test_OR1_a_listener_may_be_replaced_while_the_consumer_closes(
+    autojump_clock: MockClock, tmp_path: Path, model: MessageModel
+) -> None:
+    new = Recorder()
+
+    async def old(message: MessageExt) -> None:
+        await trio.sleep(3)
+        consumer.subscribe("Orders", new)
+        await trio.sleep(1)
+
+    async with scripted.world() as w:
+        Locks(w.broker)
+        w.broker.store(3)
+        kept: dict[str, Any] = {"message_model": model, "local_offset_store_dir": tmp_path}
+        async with orderly(w, old, **kept) as consumer:
+            await trio.sleep(2)
+        assert (new.messages, commit_offset(consumer)) == ([], 1)

@@ -52,9 +52,9 @@ class OrderedBroadcast(Assignment):
         self._restarting: set[MessageQueue] = set()
 
     def restart(self, queue: MessageQueue) -> None:
-        """Give a queue up as soon as its listener has returned, and take it again."""
+        """Give a queue up as soon as its listener has returned, and take it again, unless the consumer closes."""
         puller = self._pullers.get(queue)
-        if puller is None or queue in self._restarting or self._nursery is None:
+        if puller is None or queue in self._restarting or self._nursery is None or self._stopped.is_set():
             return
         self._restarting.add(queue)
         puller.stop()

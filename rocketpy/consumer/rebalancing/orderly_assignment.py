@@ -139,8 +139,8 @@ class OrderlyAssignment(Assignment):
         return [queue for queue in super()._overdue(topic, plan) if self._locks.counts(queue)]
 
     def restart(self, queue: MessageQueue) -> None:
-        """Give a queue up and take it again."""
-        if queue in self._pullers:
+        """Give a queue up and take it again, unless the consumer closes."""
+        if queue in self._pullers and not self._stopped.is_set():
             self._leave(queue)
 
     async def _part_with(self, queues: Collection[MessageQueue]) -> None:
