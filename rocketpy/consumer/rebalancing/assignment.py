@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Assignment"]
 
 PULL_OVERDUE_AFTER = 120.0
-"""Seconds without a pull, and without a reason for that, after which a queue is taken again."""
+"""Seconds without a pull, and without a reason for that, after which a queue is taken again; more if pulls, and the
+pauses after them, may take longer by the settings."""
+SPARE = 30.0
+"""Seconds that are then added to the longest time of a pull and a pause."""
 
 
 class Assignment:
@@ -146,15 +149,17 @@ class Assignment:
 
     def _overdue(self, topic: str, plan: RebalancePlan) -> list[MessageQueue]:
         """Queues that have not been pulled for too long. No known bug leads to this: it is a watchdog."""
-        now = trio.current_time()
+        config, now = self._parts.config, trio.current_time()
+        pause = max(config.pull_interval, config.pull_time_delay_when_exception)
+        limit = max(PULL_OVERDUE_AFTER, config.consumer_timeout_when_suspend + pause + SPARE)
         overdue = [
             queue
             for queue in self.queues(topic)
-            if queue not in plan.drop and self._pullers[queue].is_overdue(now, PULL_OVERDUE_AFTER)
+            if queue not in plan.drop and self._pullers[queue].is_overdue(now, limit)
         ]
         for queue in overdue:
             self._parts.seldom.error(
-                "overdue", "%s has not been pulled for %g seconds: it is assigned again", queue, PULL_OVERDUE_AFTER
+                "overdue", "%s has not been pulled for %g seconds: it is assigned again", queue, limit
             )
         return overdue
 
