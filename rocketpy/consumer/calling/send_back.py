@@ -26,6 +26,7 @@ from rocketpy.wire.compression import CompressionType, compress, compression_fla
 from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.names import retry_topic
+from rocketpy.wire.properties import encode_properties
 from rocketpy.wire.stored_message import body_as_it_is
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ _DROPPED_PROPERTIES = (
     PropertyName.TIMER_DELIVER_MS,
 )
 """Properties of the old message, such as its delivery time, that would be wrong on the new one."""
+_CHOOSING = (PropertyName.SHARDING_KEY, PropertyName.MESSAGE_TYPE)
+"""Properties by which a send would go to one queue only, or as a reply. What goes back goes to any queue."""
 _EMPTY = compress(b""), compression_flag(CompressionType.ZLIB)
 """An empty body, as it travels: brokers take no message without one, but do not look into one that is packed."""
 
@@ -167,12 +170,14 @@ class SendBack:
         return True
 
     def _outgoing(self, copy: Message, message: MessageExt) -> Outgoing:
-        """The copy, ready to be sent, with the body of the message."""
+        """The copy, ready to be sent to any queue, with the body of the message."""
         body, packed = body_as_it_is(message)
         if not body:
             body, packed = _EMPTY
         copy.body = body
+        kept = {name: copy.wire_properties.pop(name) for name in _CHOOSING if name in copy.wire_properties}
         outgoing = self._preparer.one(copy)
+        outgoing.properties += encode_properties(kept, refuse_separators=True)
         if packed:
             outgoing.body, outgoing.sys_flag = body, packed
         return outgoing

@@ -1,4 +1,4 @@
-"""Messages whose bodies nobody here can unpack, or that are empty, travel to the retry topic as they are stored."""
+"""Messages that go back as new ones: bodies that nobody here can unpack travel as they are, and any broker will do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from rocketpy.message import MessageExt
+from rocketpy.message import MessageExt, PropertyName
 from rocketpy.results import ConsumeFromWhere, RetryLater
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
@@ -110,3 +110,31 @@ async def test_an_empty_body_travels_packed_as_brokers_refuse_messages_without_o
             assert decompress(sent, its_flag) == b""
             assert consumer.statistics().sent_back == 1
             assert w.broker.offsets["Orders", 0] == 2
+
+
+# --- to any broker -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("properties", [{}, {PropertyName.MESSAGE_TYPE: "reply"}], ids=["", "reply"])
+async def test_what_has_a_sharding_key_or_is_a_reply_goes_back_to_any_broker_that_takes_it(
+    autojump_clock: MockClock, properties: dict[str, str]
+) -> None:
+    async with world("broker-a", "broker-b") as w:
+        sick, healthy = w.brokers
+        for broker in w.brokers:
+            Locks(broker)
+        sick.send_code = ResponseCode.SYSTEM_ERROR
+        for number in range(6):
+            healthy.store(
+                1,
+                body=zlib.compress(b""),
+                sys_flag=COMPRESSED,
+                properties={PropertyName.SHARDING_KEY: f"k{number}"} | properties,
+            )
+        async with consumer_of(w, orderly=True) as consumer:
+            await trio.sleep(6)
+            assert consumer.statistics().sent_back == 6
+            assert healthy.offsets["Orders", 0] == 6
+        sent = healthy.sent_properties()
+        assert [each[PropertyName.SHARDING_KEY] for each in sent] == [f"k{number}" for number in range(6)]
+        assert [each | properties for each in sent] == sent
