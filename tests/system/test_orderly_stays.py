@@ -131,6 +131,34 @@ async def test_OR4_a_dead_letter_that_no_broker_took_is_not_lost_when_the_consum
         assert graveyard.taken == []
 
 
+async def test_OR4_a_retry_that_names_no_origin_does_not_wait_for_a_dead_letter_on_its_way(
+    autojump_clock: MockClock,
+) -> None:
+    asked: list[tuple[Any, RemotingCommand]] = []
+
+    async with scripted.world() as w:
+        Locks(w.broker)
+        take = w.broker.send
+
+        def hang(connection: Any, request: RemotingCommand) -> RemotingCommand | None:
+            if "U000000" in str(request.ext_fields) and not asked:
+                asked.append((connection, request))
+                return None
+            return take(connection, request)
+
+        w.broker.on(RequestCode.SEND_MESSAGE_V2, hang)
+        w.broker.store(1)
+        async with orderly(w, Recorder(lambda message: ConsumeResult.RETRY), **SETTINGS) as consumer:
+            await wait_until(lambda: asked)
+            w.broker.store(1, topic="%RETRY%billing", properties={"UNIQ_KEY": "nameless"})
+            await trio.sleep(1)
+            assert [each["UNIQ_KEY"] for each in w.broker.sent_properties()] == ["nameless"]
+            connection, request = asked[0]
+            connection.send_answer(request, take(connection, request))
+            await trio.sleep(6)
+            assert {each.commit_offset for each in consumer.status().queues.values()} == {1}
+
+
 # --- a listener of the other kind --------------------------------------------------------------------------
 
 

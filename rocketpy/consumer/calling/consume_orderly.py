@@ -104,6 +104,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         self._states: dict[MessageQueue, _QueueState] = {}
         self._direct_calls: dict[int, Call] = {}
         self._waited: deque[UnheardMessage] = deque()
+        self._sends_waited = False
         most = config.max_reconsume_times
         self._most_attempts = most if most >= 0 else None
 
@@ -182,7 +183,8 @@ class ConsumeMessageOrderlyService(ConsumeService):
     def _fail_unheard(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Send them to the retry topic, one by one; a broker of 5.x turns them into dead letters."""
         self._waited.extend(UnheardMessage(queue, message, 0.0) for message in messages)
-        if self._nursery is not None and self._waited and not self._senders:
+        if self._nursery is not None and self._waited and not self._sends_waited:
+            self._sends_waited = True
             self._senders += 1
             self._nursery.start_soon(self._send_waited)
 
@@ -208,6 +210,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
                 self._dealt_with(each.queue, [each.message])
             else:
                 self._unheard.keep(each.queue, each.message)
+        self._sends_waited = False
         self._senders -= 1
         self._settle()
 
