@@ -101,9 +101,11 @@ class OrderlyAssignment(Assignment):
             self._service.allow_until(queue, until)
 
     def lock_lost(self, queue: MessageQueue) -> None:
-        """Drop a queue that another member has locked."""
+        """Drop a queue that another member has locked, or do not take it if its offset is just being looked up."""
         puller = self._pullers.get(queue) or self._leaving.get(queue)
         if puller is None:
+            self._taking.pop(queue, None)
+            self._wakeup.soon()
             return
         logger.warning(
             "the lock on %s is lost: another member of %s continues at the last committed offset, and what is held "

@@ -1,0 +1,60 @@
+"""Locks that change while a queue is about to be taken, or is being given up: nothing hangs, nothing goes backwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+from trio.testing import MockClock
+
+from rocketpy.remoting.connection import Connection
+from rocketpy.wire.codes import RequestCode
+from rocketpy.wire.command import RemotingCommand
+from tests.consumer.brokers import PullBroker, queue, world
+from tests.system.consuming import Recorder, wait_until
+from tests.system.test_orderly_locks import Locks, orderly
+
+
+class Slow:
+    """Answers the requests of one kind only when it is told to."""
+
+    def __init__(self, broker: PullBroker, code: RequestCode, processor: Any, topic: str = "Orders") -> None:
+        self.waiting: list[tuple[Connection, RemotingCommand]] = []
+        self._processor = processor
+        self._topic = topic
+        self._open = False
+        broker.on(code, self._process)
+
+    def _process(self, connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+        if self._open or request.ext_fields["topic"] != self._topic:
+            answer: RemotingCommand = self._processor(connection, request)
+            return answer
+        self.waiting.append((connection, request))
+        return None
+
+    def answer(self) -> None:
+        """Answer what waits, and all that comes from now on at once."""
+        self._open = True
+        for connection, request in self.waiting:
+            connection.send_answer(request, self._processor(connection, request))
+
+
+async def test_OR2_a_queue_whose_lock_is_lost_while_its_offset_is_looked_up_is_taken_when_the_lock_is_free(
+    autojump_clock: MockClock,
+) -> None:
+    async with world() as w:
+        locks, got = Locks(w.broker), Recorder()
+        offsets = Slow(w.broker, RequestCode.QUERY_CONSUMER_OFFSET, w.broker.query_offset)
+        w.broker.store(3)
+        async with orderly(w, got, request_timeout=60.0) as consumer:
+            await wait_until(lambda: offsets.waiting)
+            locks.foreign = {queue()}
+            await trio.sleep(25)
+            assert len(locks.times()) == 2
+            offsets.answer()
+            await trio.sleep(5)
+            assert consumer.assignment == ()
+            locks.foreign = set()
+            await trio.sleep(5)
+            assert [message.queue_offset for message in got.messages] == [0, 1, 2]
+            assert consumer.status().errors == {}
