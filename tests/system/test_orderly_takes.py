@@ -7,12 +7,19 @@ from typing import Any
 import trio
 from trio.testing import MockClock
 
+from rocketpy.errors import ConnectionLostError
 from rocketpy.remoting.connection import Connection
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
 from tests.consumer.brokers import PullBroker, queue, world
 from tests.system.consuming import Recorder, wait_until
 from tests.system.test_orderly_locks import Locks, orderly
+
+
+def cut(broker: PullBroker) -> None:
+    """End the connections to a broker, from its side."""
+    for connection in broker.clients:
+        connection.abandon(ConnectionLostError("cut by the test", address=broker.address))
 
 
 class Slow:
@@ -37,6 +44,30 @@ class Slow:
         self._open = True
         for connection, request in self.waiting:
             connection.send_answer(request, self._processor(connection, request))
+
+
+async def test_OR2_a_lock_that_is_in_doubt_when_its_queue_should_be_taken_is_given_back(
+    autojump_clock: MockClock,
+) -> None:
+    async with world("broker-a", "broker-b") as w:
+        locks, hanging = map(Locks, w.brokers)
+        async with w.consumer(orderly=True) as consumer:
+            await trio.sleep(1)
+            hanging.silent = True
+            consumer.subscribe("Orders", Recorder())
+            await wait_until(lambda: locks.times())
+            await trio.sleep(0.5)
+            locks.silent = True
+            cut(w.broker)
+            consumer.unsubscribe("Orders")
+            await trio.sleep(10)
+            locks.silent = hanging.silent = False
+            await trio.sleep(10)
+            known = len(locks.times())
+            await trio.sleep(60)
+            assert len(locks.times()) == known
+            assert queue() in locks.unlocked
+            assert queue() not in consumer.status().locks
 
 
 async def test_OR2_a_queue_whose_lock_is_lost_while_its_offset_is_looked_up_is_taken_when_the_lock_is_free(

@@ -218,7 +218,8 @@ class OrderlyAssignment(Assignment):
         failures += await self._locks.take(free)
         locked = [queue for queue in free if self._locks.counts(queue)]
         failures += await super()._take_all(topic, locked)
-        # A queue whose start offset is not known is left to other members until it is.
+        # A queue whose start offset is not known, or whose lock is in doubt by now, is left to others until it is ours.
+        locked = [queue for queue in free if self._locks.has(queue)]
         idle = [queue for queue in locked if queue not in self._pullers and queue not in self._leaving]
         for queue in idle:
             await self._service.leave(queue)
