@@ -8,6 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.errors import ConnectionLostError
+from rocketpy.message import MessageExt
 from rocketpy.remoting.connection import Connection
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
@@ -89,3 +90,31 @@ async def test_OR2_a_queue_whose_lock_is_lost_while_its_offset_is_looked_up_is_t
             await trio.sleep(5)
             assert [message.queue_offset for message in got.messages] == [0, 1, 2]
             assert consumer.status().errors == {}
+
+
+async def test_OR2_a_queue_that_is_given_up_is_not_committed_over_what_another_member_has_consumed(
+    autojump_clock: MockClock,
+) -> None:
+    entered = trio.Event()
+
+    async def listener(message: MessageExt) -> None:
+        entered.set()
+        await trio.sleep(80)
+
+    async with world() as w:
+        locks = Locks(w.broker)
+        w.broker.store(8)
+        async with orderly(w, listener) as consumer:
+            await entered.wait()
+            consumer.unsubscribe("Orders")
+            await trio.sleep(5)
+            locks.silent = True
+            cut(w.broker)
+            await trio.sleep(60)
+            w.broker.offsets["Orders", 0] = 7  # another member had the queue meanwhile
+            locks.silent = False
+            commits = len(w.broker.commits)
+            await trio.sleep(60)
+            assert w.broker.offsets["Orders", 0] == 7
+            assert [each for each in w.broker.commits[commits:] if each.topic == "Orders"] == []
+            assert queue() not in consumer.status().locks

@@ -121,7 +121,7 @@ class OrderlyAssignment(Assignment):
 
     async def is_ours_still(self, queue: MessageQueue) -> bool:
         """Whether no other member has committed an offset beyond what this consumer has consumed."""
-        puller = self._pullers.get(queue)
+        puller = self._pullers.get(queue) or self._leaving.get(queue)
         if puller is None:
             return True
         self._service.collect()
