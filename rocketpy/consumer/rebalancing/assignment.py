@@ -125,6 +125,10 @@ class Assignment:
         """The queues that this consumer has or is about to take."""
         return (*self._pullers, *self._taking)
 
+    def concerned(self) -> tuple[MessageQueue, ...]:
+        """The queues that a reset of offsets concerns: those claimed, and those of which something may be committed."""
+        return self.claimed()
+
     def committable(self) -> tuple[MessageQueue, ...]:
         """The queues whose offsets may be committed now."""
         return self.queues()
