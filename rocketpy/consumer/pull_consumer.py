@@ -243,6 +243,7 @@ class PullConsumer(Fetching):
         own = self.config.serializers
         try:
             result = await self._ask(address, header, queue, wanted, deadline)
+            found = _wanted_of(result, offset, wanted)
         except RocketMQError as error:
             if isinstance(error, MessageDecodeError):
                 give_serializers(error.decoded, own)
@@ -251,7 +252,6 @@ class PullConsumer(Fetching):
         self._replicas.pop(queue, None)
         if result.suggested_broker_id != MASTER_ID:
             self._replicas[queue] = result.suggested_broker_id
-        found = _wanted_of(result, offset, wanted)
         if own:
             give_serializers(found.messages, own)
         return found

@@ -29,6 +29,7 @@ from rocketpy.consumer.pulling.pull_policy import PushPolicy
 from rocketpy.consumer.rates import ConsumerRates
 from rocketpy.consumer.rebalancing.assignment import Assignment
 from rocketpy.consumer.rebalancing.membership import Membership
+from rocketpy.consumer.rebalancing.ordered_broadcast import OrderedBroadcast
 from rocketpy.consumer.rebalancing.orderly_assignment import OrderlyAssignment
 from rocketpy.consumer.rebalancing.queue_hooks import QueueHooks
 from rocketpy.consumer.rebalancing.rebalance import Rebalance
@@ -145,9 +146,11 @@ class RunningConsumer(Background):
     def _new_assignment(self, wakeup: RebalanceWakeup) -> Assignment:
         config, parts, consume = self._config, self.parts, self.consume
         position = StartPosition(self.client, config, self._offsets)
-        if isinstance(consume, ConsumeMessageOrderlyService) and config.message_model is MessageModel.CLUSTERING:
+        if not isinstance(consume, ConsumeMessageOrderlyService):
+            return Assignment(parts, position, self._hooks)
+        if config.message_model is MessageModel.CLUSTERING:
             return OrderlyAssignment(parts, position, consume, self._hooks, config=config, wakeup=wakeup)
-        return Assignment(parts, position, self._hooks)  # broadcasting needs no locks, even in order
+        return OrderedBroadcast(parts, position, consume, self._hooks, wakeup=wakeup)
 
     def _restart(self, queue: MessageQueue) -> None:
         """The consume service cannot go on with a queue."""

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from rocketpy.message import MessageExt
 from rocketpy.wire.properties import decode_properties
+from rocketpy.wire.sysflag import COMPRESSED, COMPRESSION_TYPE_MASK
 
 if TYPE_CHECKING:
     from functools import partial
 
-__all__ = ["StoredMessage"]
+__all__ = ["StoredMessage", "body_as_it_is"]
 
 
 class StoredMessage(MessageExt):
@@ -50,3 +51,16 @@ class StoredMessage(MessageExt):
             self._properties = decode_properties(packed.decode("utf-8", "replace"))
             self._packed_properties = None
         return self._properties
+
+
+def body_as_it_is(message: MessageExt) -> tuple[bytes, int]:
+    """The body of a message, without unpacking it, and the bits of the flag word that say how it is packed.
+
+    One that was unpacked already is not packed any more, and has no such bits.
+    """
+    # Read once: a listener may unpack the body at any moment, in another thread.
+    inflate = message._inflate if isinstance(message, StoredMessage) else None
+    if inflate is None:
+        return message.body, 0
+    packed: bytes = inflate.args[0]
+    return packed, message.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK)

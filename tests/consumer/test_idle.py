@@ -118,3 +118,35 @@ async def test_threat_L5_errors_are_waited_out(autojump_clock: MockClock, make: 
                 await trio.sleep(20)
             assert len(w.broker.pulls) <= 22
             assert isinstance(consumer.status().queues[queue()].error, RocketMQError)
+
+
+@KINDS
+async def test_a_pull_that_a_broker_may_hold_for_minutes_is_not_overdue(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, make: Make
+) -> None:
+    async with world() as w:
+        async with make(
+            w, consume_from_where=FIRST, broker_suspend_max_time=600.0 - 1, consumer_timeout_when_suspend=600.0
+        ) as consumer:
+            await trio.sleep(595)
+            assert w.broker.pulled() == [0]
+            assert "has not been pulled" not in caplog.text
+            [puller] = [each for each in consumer._running.assignment if each.queue == queue()]
+            puller.stop()
+            await trio.sleep(70)
+            assert "has not been pulled for 633 seconds" in caplog.text
+            assert w.broker.pulled() == [0, 0]
+
+
+@KINDS
+async def test_a_queue_is_not_overdue_in_the_pause_after_a_pull_that_failed(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, make: Make
+) -> None:
+    async with world() as w:
+        w.broker.script = [ResponseCode.SYSTEM_ERROR]
+        async with make(w, consume_from_where=FIRST, pull_time_delay_when_exception=200.0):
+            await trio.sleep(195)
+            assert w.broker.pulled() == [0]
+            assert "has not been pulled" not in caplog.text
+            await trio.sleep(20)
+            assert w.broker.pulled() == [0, 0]

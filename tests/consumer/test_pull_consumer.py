@@ -10,10 +10,11 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.consumer import PullConsumer
-from rocketpy.errors import BrokerError, ClientClosedError, ConfigError, RequestTimeoutError
+from rocketpy.errors import BrokerError, ClientClosedError, ConfigError, MessageDecodeError, RequestTimeoutError
 from rocketpy.message import MessageQueue
 from rocketpy.wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.sysflag import INNER_BATCH, NEED_UNWRAP
 from tests.consumer.brokers import PullBroker, Step, world
 from tests.consumer.helpers import record
 
@@ -113,3 +114,16 @@ async def test_statistics_count_pulls_by_topic_and_broker(autojump_clock: MockCl
     assert (broker.pulled, broker.latency.count, broker.queues) == (3, 3, 0)
     after = consumer.statistics()
     assert (after.pulls, after.failed, after.in_flight) == (4, 1, 0)
+
+
+async def test_a_batch_that_is_damaged_on_a_replica_is_asked_of_the_master_next(autojump_clock: MockClock) -> None:
+    async with two_brokers() as (consumer, master, replica):
+        master.script[0] = suggests(master, 1)
+        await consumer.pull(ONE, 0)
+        damaged = record(1) + record(2, body=b"no batch", sys_flag=INNER_BATCH | NEED_UNWRAP)
+        replica.script[0] = lambda request, _: replica.answer_pull(request, 0, 3, damaged)
+        with pytest.raises(MessageDecodeError) as caught:
+            await consumer.pull(ONE, 1)
+        assert [message.queue_offset for message in caught.value.decoded] == [1]
+        await consumer.pull(ONE, 2)
+        assert [pull.queue_offset for pull in master.pulls] == [0, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from trio.testing import MockClock
 
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.message import MessageExt
-from rocketpy.results import ConsumeResult
+from rocketpy.results import ConsumeResult, MessageModel
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.send import SendMessageRequestHeader
@@ -130,6 +131,34 @@ async def test_OR4_a_dead_letter_that_no_broker_took_is_not_lost_when_the_consum
         assert graveyard.taken == []
 
 
+async def test_OR4_a_retry_that_names_no_origin_does_not_wait_for_a_dead_letter_on_its_way(
+    autojump_clock: MockClock,
+) -> None:
+    asked: list[tuple[Any, RemotingCommand]] = []
+
+    async with scripted.world() as w:
+        Locks(w.broker)
+        take = w.broker.send
+
+        def hang(connection: Any, request: RemotingCommand) -> RemotingCommand | None:
+            if "U000000" in str(request.ext_fields) and not asked:
+                asked.append((connection, request))
+                return None
+            return take(connection, request)
+
+        w.broker.on(RequestCode.SEND_MESSAGE_V2, hang)
+        w.broker.store(1)
+        async with orderly(w, Recorder(lambda message: ConsumeResult.RETRY), **SETTINGS) as consumer:
+            await wait_until(lambda: asked)
+            w.broker.store(1, topic="%RETRY%billing", properties={"UNIQ_KEY": "nameless"})
+            await trio.sleep(1)
+            assert [each["UNIQ_KEY"] for each in w.broker.sent_properties()] == ["nameless"]
+            connection, request = asked[0]
+            connection.send_answer(request, take(connection, request))
+            await trio.sleep(6)
+            assert {each.commit_offset for each in consumer.status().queues.values()} == {1}
+
+
 # --- a listener of the other kind --------------------------------------------------------------------------
 
 
@@ -180,3 +209,107 @@ async def test_OR1_a_listener_of_the_other_kind_takes_over_in_order_and_loses_no
                 each.commit_offset for queue, each in consumer.status().queues.items() if queue.topic == "Orders"
             } == {60}
             assert consumer.status().errors == {}
+
+
+async def test_OR1_in_a_broadcast_a_listener_of_the_other_kind_takes_over_in_order(
+    autojump_clock: MockClock, tmp_path: Path
+) -> None:
+    async with world(queues=1) as w:
+        both = TwoKinds()
+        kept: dict[str, Any] = {"message_model": MessageModel.BROADCASTING, "local_offset_store_dir": tmp_path}
+        async with orderly(w, both.waiting, **kept) as consumer:  # type: ignore[arg-type]
+            for number in range(2):
+                await w.send(10)
+                await trio.sleep(0.3)
+                consumer.subscribe("Orders", [both.plain, both.waiting][number % 2])
+            await wait_until(lambda: sum(map(len, both.got.values())) == 20, within=60)
+            await trio.sleep(6)
+            assert both.wrong == []
+            assert both.got == {0: list(range(20))}
+            assert both.kinds == {0: {"plain", "async"}}
+            assert {each.commit_offset for each in consumer.status().queues.values()} == {20}
+            assert consumer.status().errors == {}
+
+
+# --- a listener that replaces another of its kind --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [MessageModel.CLUSTERING, MessageModel.BROADCASTING])
+async def test_OR1_a_listener_that_replaces_one_gets_the_message_that_holds_up_the_queue(
+    autojump_clock: MockClock, tmp_path: Path, model: MessageModel
+) -> None:
+    old, new = Recorder(lambda message: ConsumeResult.RETRY), Recorder()
+    async with scripted.world() as w:
+        Locks(w.broker)
+        w.broker.store(3)
+        kept: dict[str, Any] = {"message_model": model, "local_offset_store_dir": tmp_path}
+        async with orderly(w, old, **kept) as consumer:
+            await old.wait_count(2)
+            consumer.subscribe("Orders", new)
+            await new.wait_count(3, within=20)
+            await trio.sleep(6)
+            assert {message.queue_offset for message in old.messages} == {0}
+            assert [message.queue_offset for message in new.messages] == [0, 1, 2]
+            assert (commit_offset(consumer), consumer.status().errors) == (3, {})
+
+
+async def test_OR1_a_listener_that_replaces_one_waits_until_that_has_returned(autojump_clock: MockClock) -> None:
+    inside: list[str] = []
+    got: list[tuple[str, int]] = []
+
+    async def old(message: MessageExt) -> None:
+        inside.append("old")
+        await trio.sleep(8)
+        inside.remove("old")
+        got.append(("old", message.queue_offset))
+
+    async def new(message: MessageExt) -> None:
+        assert inside == []
+        got.append(("new", message.queue_offset))
+
+    async with scripted.world() as w:
+        Locks(w.broker)
+        w.broker.store(3)
+        async with orderly(w, old) as consumer:
+            await trio.sleep(2)
+            consumer.subscribe("Orders", new)
+            await trio.sleep(20)
+            assert got == [("old", 0), ("new", 1), ("new", 2)]
+            assert commit_offset(consumer) == 3
+
+
+async def test_OR1_a_listener_that_replaces_one_gets_what_comes_again_from_the_retry_topic(
+    autojump_clock: MockClock,
+) -> None:
+    old, new = Recorder(lambda message: ConsumeResult.RETRY), Recorder()
+    async with scripted.world() as w:
+        Locks(w.broker)
+        w.broker.store(2, topic="%RETRY%billing", properties={"RETRY_TOPIC": "Orders"})
+        async with orderly(w, old) as consumer:
+            await old.wait_count(2)
+            consumer.subscribe("Bills", old)
+            consumer.subscribe("Orders", new)
+            await new.wait_count(2, within=20)
+            await trio.sleep(6)
+            assert [message.queue_offset for message in new.messages] == [0, 1]
+            assert consumer.status().queues[scripted.queue(topic="%RETRY%billing")].commit_offset == 2
+
+
+@pytest.mark.parametrize("model", [MessageModel.CLUSTERING, MessageModel.BROADCASTING])
+async def test_OR1_a_listener_may_be_replaced_while_the_consumer_closes(
+    autojump_clock: MockClock, tmp_path: Path, model: MessageModel
+) -> None:
+    new = Recorder()
+
+    async def old(message: MessageExt) -> None:
+        await trio.sleep(3)
+        consumer.subscribe("Orders", new)
+        await trio.sleep(1)
+
+    async with scripted.world() as w:
+        Locks(w.broker)
+        w.broker.store(3)
+        kept: dict[str, Any] = {"message_model": model, "local_offset_store_dir": tmp_path}
+        async with orderly(w, old, **kept) as consumer:
+            await trio.sleep(2)
+        assert (new.messages, commit_offset(consumer)) == ([], 1)

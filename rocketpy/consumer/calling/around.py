@@ -1,7 +1,8 @@
 """What is wrapped around a listener: the hooks before and after it, traces, and the detection of duplicates.
 
 The wrapped listener is a function of the same kind, plain or async, so whatever calls listeners need not know of it.
-A listener is wrapped only if a setting asks for it. Plays the part of ConsumeMessageHook.
+A listener is wrapped only if a setting asks for it, or if it takes lists: then it and each hook get their own. Plays
+the part of ConsumeMessageHook.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rocketpy.consumer.calling.dedupe import Dedupe
+from rocketpy.consumer.calling.own_lists import with_own_list
 from rocketpy.consumer.consumed import Consumed
 from rocketpy.consumer.listeners import is_async_listener
 from rocketpy.errors import ConfigError
@@ -41,8 +43,11 @@ class Around:
     """
 
     def __init__(self, config: PushConsumerConfig) -> None:
-        self._before = config.before_consume
-        self._after = config.after_consume
+        self._lists = config.consume_message_batch_max_size > 1
+        self._before, self._after = config.before_consume, config.after_consume
+        if self._lists:
+            self._before = None if self._before is None else with_own_list(self._before)
+            self._after = None if self._after is None else with_own_list(self._after)
         self._dedupes = config.dedupe is not None
         self.consumed = Consumed(config.dedupe, config.dedupe_size)
         self._dedupe = Dedupe(config, self.consumed)
@@ -70,7 +75,7 @@ class Around:
             self._traced.begin(tracer)
 
     def wrap(self, listener: Listener) -> Listener:
-        """The listener with everything around it; the listener itself if no setting asks for anything.
+        """The listener with everything around it; the listener itself if it takes no lists and no setting asks.
 
         Raises:
             ConfigError: a hook has to be awaited, and the listener is a plain function.
@@ -86,6 +91,8 @@ class Around:
         Raises:
             ConfigError: a hook has to be awaited, and the listener is a plain function.
         """
+        if self._lists:
+            listener = with_own_list(listener)
         if self._before is None and self._after is None:
             return listener
         if is_async_listener(listener):

@@ -23,6 +23,7 @@ from rocketpy.consumer.calling.thread_runner import runner_for_plain_listeners
 from rocketpy.consumer.calling.unheard import UnheardMessage
 from rocketpy.consumer.calls import Call, Finished, messages_of
 from rocketpy.consumer.listeners import A_COPY, OrderVerdict, judge_in_order
+from rocketpy.consumer.subscription import Listener
 from rocketpy.logs import counted
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from rocketpy.consumer.offsets.offset_store import OffsetStore
     from rocketpy.consumer.process_queue import ProcessQueue
     from rocketpy.consumer.rates import ConsumerRates
-    from rocketpy.consumer.subscription import Listener, Subscriptions
+    from rocketpy.consumer.subscription import Subscriptions
     from rocketpy.message import MessageExt, MessageQueue
 
 __all__ = ["ConsumeMessageOrderlyService"]
@@ -50,6 +51,8 @@ class _QueueState:
         until: when its lock expires, on trio's clock.
         runners: the runners that have a lane for it: one, or two for the retry topic, whose messages may have plain and
             async listeners.
+        listeners: by topic, the listener of the calls that were submitted last: of one topic, or of several for the
+            retry topic.
         uncommitted: calls that succeeded and are not committed; with `auto_commit=False` only.
         closing: while the queue is being given up, in how many runners a listener may still be running.
         out: set when `closing` has reached 0.
@@ -57,6 +60,7 @@ class _QueueState:
 
     until: float = _ALWAYS
     runners: list[ListenerRunner] = attrs.Factory(list)
+    listeners: dict[str, Listener] = attrs.Factory(dict)
     uncommitted: list[Call] = attrs.Factory(list)
     closing: int | None = None
     out: trio.Event = attrs.Factory(trio.Event)
@@ -66,8 +70,9 @@ class ConsumeMessageOrderlyService(ConsumeService):
     """Calls the listeners of one push consumer in order. Its other arguments are those of `ConsumeService`.
 
     Args:
-        restart: called with a queue whose listener was replaced by one of the other kind, plain or async: workers of
-            both kinds must not be in it at the same time.
+        restart: called with a queue whose listener was replaced: the calls that wait, and those that come again, have
+            the old one, and if the new one is of the other kind, plain or async, workers of both kinds must not be in
+            the queue at the same time.
     """
 
     def __init__(
@@ -99,6 +104,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         self._states: dict[MessageQueue, _QueueState] = {}
         self._direct_calls: dict[int, Call] = {}
         self._waited: deque[UnheardMessage] = deque()
+        self._sends_waited = False
         most = config.max_reconsume_times
         self._most_attempts = most if most >= 0 else None
 
@@ -140,6 +146,17 @@ class ConsumeMessageOrderlyService(ConsumeService):
 
     # --- in: from messages to calls ---------------------------------------------------------------------
 
+    def subscriptions_changed(self) -> None:
+        """Listeners were added or removed. One that was replaced gets nothing more, not even what failed."""
+        for queue, state in list(self._states.items()):
+            if any(self._was_replaced(*each) for each in state.listeners.items()):
+                self._restart(queue)
+        super().subscriptions_changed()
+
+    def _was_replaced(self, topic: str, listener: Listener) -> bool:
+        now = self._subscriptions.listener(topic)
+        return now is not None and now is not listener
+
     def _call_for(self, listener: Listener, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         state = self._states.get(queue.queue)
         if state is None:
@@ -152,6 +169,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
             state.runners.append(runner)
             runner.order(queue.queue, state.until)
         if state.closing is None:
+            state.listeners[messages[0].topic] = listener
             runner.submit(queue.queue, self._calls(listener, queue, messages))
 
     def call_directly(self, call: Call) -> None:
@@ -165,7 +183,8 @@ class ConsumeMessageOrderlyService(ConsumeService):
     def _fail_unheard(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Send them to the retry topic, one by one; a broker of 5.x turns them into dead letters."""
         self._waited.extend(UnheardMessage(queue, message, 0.0) for message in messages)
-        if self._nursery is not None and self._waited and not self._senders:
+        if self._nursery is not None and self._waited and not self._sends_waited:
+            self._sends_waited = True
             self._senders += 1
             self._nursery.start_soon(self._send_waited)
 
@@ -191,6 +210,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
                 self._dealt_with(each.queue, [each.message])
             else:
                 self._unheard.keep(each.queue, each.message)
+        self._sends_waited = False
         self._senders -= 1
         self._settle()
 

@@ -1,8 +1,8 @@
 """SendBack: sends a message that could not be consumed back to a broker, so that the group gets it again later.
 
 It first asks the broker that the message came from, which has it already, and if that fails sends it as a new message
-to the retry topic, through any broker. Plays the part of sendMessageBack and sendMessageBackAsNormalMessage in
-DefaultMQPushConsumerImpl.
+to the retry topic, through any broker. A packed body travels as it is: nobody here may be able to unpack it. Plays the
+part of sendMessageBack and sendMessageBackAsNormalMessage in DefaultMQPushConsumerImpl.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.client.api import send as send_api
-from rocketpy.client.preparing.outgoing import Preparer
+from rocketpy.client.preparing.outgoing import Outgoing, Preparer
 from rocketpy.client.sends.send_drivers import send
 from rocketpy.client.sends.sending import SendCore
 from rocketpy.config import ProducerConfig
@@ -22,9 +22,12 @@ from rocketpy.config.producer import MOST_MESSAGE_SIZE
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
 from rocketpy.logs import Seldom, get_logger
 from rocketpy.message import Message, MessageExt, PropertyName
+from rocketpy.wire.compression import CompressionType, compress, compression_flag
 from rocketpy.wire.headers.send import ConsumerSendMsgBackRequestHeader
 from rocketpy.wire.message_id import UniqueIds
 from rocketpy.wire.names import retry_topic
+from rocketpy.wire.properties import encode_properties
+from rocketpy.wire.stored_message import body_as_it_is
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
@@ -53,6 +56,10 @@ _DROPPED_PROPERTIES = (
     PropertyName.TIMER_DELIVER_MS,
 )
 """Properties of the old message, such as its delivery time, that would be wrong on the new one."""
+_CHOOSING = (PropertyName.SHARDING_KEY, PropertyName.MESSAGE_TYPE)
+"""Properties by which a send would go to one queue only, or as a reply. What goes back goes to any queue."""
+_EMPTY = compress(b""), compression_flag(CompressionType.ZLIB)
+"""An empty body, as it travels: brokers take no message without one, but do not look into one that is packed."""
 
 
 class SendBack:
@@ -148,7 +155,7 @@ class SendBack:
 
     async def _as_new_message(self, copy: Message, message: MessageExt) -> bool:
         try:
-            outgoing = self._preparer.one(copy)
+            outgoing = self._outgoing(copy, message)
             await send(
                 self._core,
                 outgoing,
@@ -162,6 +169,19 @@ class SendBack:
         self.as_new_message += 1
         return True
 
+    def _outgoing(self, copy: Message, message: MessageExt) -> Outgoing:
+        """The copy, ready to be sent to any queue, with the body of the message."""
+        body, packed = body_as_it_is(message)
+        if not body:
+            body, packed = _EMPTY
+        copy.body = body
+        kept = {name: copy.wire_properties.pop(name) for name in _CHOOSING if name in copy.wire_properties}
+        outgoing = self._preparer.one(copy)
+        outgoing.properties += encode_properties(kept, refuse_separators=True)
+        if packed:
+            outgoing.body, outgoing.sys_flag = body, packed
+        return outgoing
+
     def _failed_copy(self, message: MessageExt, delay_level: int) -> Message:
         """The copy to send after a failed attempt. A broker makes a dead letter of it if its attempts are used up."""
         if delay_level < 0:
@@ -169,8 +189,11 @@ class SendBack:
         return self._copy(message, message.reconsume_times + 1, _FIRST_DELAY_LEVEL + message.reconsume_times)
 
     def _copy(self, message: MessageExt, attempts: int, delay_level: int | None) -> Message:
-        """The message as a new one for the retry topic, with properties that tell the broker its attempts."""
-        copy = Message(retry_topic(self._group), message.body)
+        """The message as a new one for the retry topic, with properties that tell the broker its attempts.
+
+        The body is put into it when it is sent.
+        """
+        copy = Message(retry_topic(self._group), _EMPTY[0])
         copy.flag = message.flag
         properties = dict(message.wire_properties)
         properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, message.message_id)

@@ -141,6 +141,10 @@ class QueueLocks:
         lock = self._locks.get(queue)
         return lock is not None and lock.counting and trio.current_time() < lock.until
 
+    def has(self, queue: MessageQueue) -> bool:
+        """Whether a broker has given this consumer the lock of a queue, which may be in doubt by now. It is renewed."""
+        return queue in self._locks
+
     async def wait_counts(self, queue: MessageQueue) -> None:
         """Wait until this consumer holds a valid lock on a queue."""
         while not self.counts(queue):

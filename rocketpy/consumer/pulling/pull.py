@@ -15,7 +15,7 @@ import trio
 from rocketpy.client.api.pull import PullForm
 from rocketpy.client.preparing.values import give_serializers
 from rocketpy.consumer.process_queue import FlowLimits, ProcessQueue
-from rocketpy.consumer.unwrapping import unwrapped
+from rocketpy.consumer.unwrapping import good_from
 from rocketpy.errors import (
     BrokerError,
     BrokerUnreachableError,
@@ -250,7 +250,7 @@ class QueuePuller:
         except MessageDecodeError as error:
             if self._is_unwanted or asked_for.dropped:
                 return
-            self._consume(list(error.decoded), subscription)
+            error = self._consume(list(error.decoded), subscription) or error  # of two, that of the first damage
             await self._after_damage(error, progress=self.process_queue.position > before)
         except RocketMQError as error:
             self.is_asking = False
@@ -363,18 +363,16 @@ class QueuePuller:
         if result.status is PullStatus.OFFSET_ILLEGAL:
             self._begin_again(result)
             return
-        self._consume(result.messages, subscription)
+        if (damage := self._consume(result.messages, subscription)) is not None:
+            raise damage
         self.process_queue.advance(result.next_begin_offset)
         self._parts.policy.advanced(self.process_queue)
 
-    def _consume(self, messages: list[MessageExt], subscription: Subscription) -> None:
-        position = self.process_queue.position
-        messages = unwrapped(messages, position)
-        if messages and messages[0].queue_offset < position:
-            # Messages before the position were not asked for: they are done already.
-            messages = [message for message in messages if message.queue_offset >= position]
+    def _consume(self, messages: list[MessageExt], subscription: Subscription) -> MessageDecodeError | None:
+        """Have messages consumed. Returns the error of a batch among them that is damaged: it ends them."""
+        messages, damage = good_from(messages, self.process_queue.position)
         if not messages:
-            return
+            return damage
         wanted = subscription.filtered(messages)
         self._parts.counters.filtered += len(messages) - len(wanted)
         self._parts.counters.messages += len(wanted)
@@ -384,6 +382,7 @@ class QueuePuller:
         self.process_queue.advance(messages[-1].queue_offset + 1)
         if wanted:
             self._parts.consume.submit(self.process_queue, wanted)
+        return damage
 
     def _begin_again(self, result: PullResult) -> None:
         """Continue at the offset that the broker moves the queue to. Messages held, also by listeners, are discarded.

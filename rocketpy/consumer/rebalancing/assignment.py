@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Assignment"]
 
 PULL_OVERDUE_AFTER = 120.0
-"""Seconds without a pull, and without a reason for that, after which a queue is taken again."""
+"""Seconds without a pull, and without a reason for that, after which a queue is taken again; more if pulls, and the
+pauses after them, may take longer by the settings."""
+SPARE = 30.0
+"""Seconds that are then added to the longest time of a pull and a pause."""
 
 
 class Assignment:
@@ -122,6 +125,10 @@ class Assignment:
         """The queues that this consumer has or is about to take."""
         return (*self._pullers, *self._taking)
 
+    def concerned(self) -> tuple[MessageQueue, ...]:
+        """The queues that a reset of offsets concerns: those claimed, and those of which something may be committed."""
+        return self.claimed()
+
     def committable(self) -> tuple[MessageQueue, ...]:
         """The queues whose offsets may be committed now."""
         return self.queues()
@@ -146,15 +153,17 @@ class Assignment:
 
     def _overdue(self, topic: str, plan: RebalancePlan) -> list[MessageQueue]:
         """Queues that have not been pulled for too long. No known bug leads to this: it is a watchdog."""
-        now = trio.current_time()
+        config, now = self._parts.config, trio.current_time()
+        pause = max(config.pull_interval, config.pull_time_delay_when_exception)
+        limit = max(PULL_OVERDUE_AFTER, config.consumer_timeout_when_suspend + pause + SPARE)
         overdue = [
             queue
             for queue in self.queues(topic)
-            if queue not in plan.drop and self._pullers[queue].is_overdue(now, PULL_OVERDUE_AFTER)
+            if queue not in plan.drop and self._pullers[queue].is_overdue(now, limit)
         ]
         for queue in overdue:
             self._parts.seldom.error(
-                "overdue", "%s has not been pulled for %g seconds: it is assigned again", queue, PULL_OVERDUE_AFTER
+                "overdue", "%s has not been pulled for %g seconds: it is assigned again", queue, limit
             )
         return overdue
 
@@ -243,7 +252,7 @@ class Assignment:
                 self._nursery.start_soon(puller.run)
 
     def restart(self, queue: MessageQueue) -> None:
-        """Give a queue up and take it again, for a listener of another kind; only orderly consumers with locks do."""
+        """Give a queue up and take it again, for another listener; only orderly consumers have to."""
 
     def withhold(self, queues: Iterable[MessageQueue]) -> tuple[list[MessageQueue], list[ProcessQueue]]:
         """Drop queues without a commit, and take none of them until `admit`, because their offsets are about to change.

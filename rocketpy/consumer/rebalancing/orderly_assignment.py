@@ -78,6 +78,14 @@ class OrderlyAssignment(Assignment):
         yield from super().__iter__()
         yield from tuple(self._leaving.values())
 
+    def concerned(self) -> tuple[MessageQueue, ...]:
+        """The queues that a reset of offsets concerns, those included that are being given up and not committed yet."""
+        return (*self.claimed(), *(queue for queue, _ in self._uncommitted()))
+
+    def _uncommitted(self) -> list[tuple[MessageQueue, QueuePuller]]:
+        """The queues that are being given up, and of which something may still be committed."""
+        return [(queue, puller) for queue, puller in self._leaving.items() if not puller.process_queue.dropped]
+
     def committable(self) -> tuple[MessageQueue, ...]:
         """The queues with a valid lock, but for those that are about to get other offsets.
 
@@ -101,9 +109,11 @@ class OrderlyAssignment(Assignment):
             self._service.allow_until(queue, until)
 
     def lock_lost(self, queue: MessageQueue) -> None:
-        """Drop a queue that another member has locked."""
+        """Drop a queue that another member has locked, or do not take it if its offset is just being looked up."""
         puller = self._pullers.get(queue) or self._leaving.get(queue)
         if puller is None:
+            self._taking.pop(queue, None)
+            self._wakeup.soon()
             return
         logger.warning(
             "the lock on %s is lost: another member of %s continues at the last committed offset, and what is held "
@@ -119,7 +129,7 @@ class OrderlyAssignment(Assignment):
 
     async def is_ours_still(self, queue: MessageQueue) -> bool:
         """Whether no other member has committed an offset beyond what this consumer has consumed."""
-        puller = self._pullers.get(queue)
+        puller = self._pullers.get(queue) or self._leaving.get(queue)
         if puller is None:
             return True
         self._service.collect()
@@ -139,8 +149,8 @@ class OrderlyAssignment(Assignment):
         return [queue for queue in super()._overdue(topic, plan) if self._locks.counts(queue)]
 
     def restart(self, queue: MessageQueue) -> None:
-        """Give a queue up and take it again."""
-        if queue in self._pullers:
+        """Give a queue up and take it again, unless the consumer closes."""
+        if queue in self._pullers and not self._stopped.is_set():
             self._leave(queue)
 
     async def _part_with(self, queues: Collection[MessageQueue]) -> None:
@@ -166,30 +176,43 @@ class OrderlyAssignment(Assignment):
         await self._service.leave(queue)
         self._service.collect()
         await self._tell_revoked([queue])
-        while queue in self._withheld:
-            await self._admitted.wait()
-        if not puller.process_queue.dropped and self._locks.counts(queue):
-            await offsets.commit_all([queue], deadline=trio.current_time() + COMMIT_TIMEOUT)
-            self._parts.consumed.left(queue, offsets.memory(queue))
+        await self._commit_last(queue, puller)
         puller.drop()
         offsets.remove(queue)
         await self._locks.give_back([queue])
         del self._leaving[queue]
         self._wakeup.soon()
 
+    async def _commit_last(self, queue: MessageQueue, puller: QueuePuller) -> None:
+        """Commit a queue that is given up, unless its lock is lost, or it is reset: then wait until it has that offset.
+
+        It may also be reset during the commit, and has to be had until the reset is committed as well.
+        """
+        offsets = self._parts.offsets
+        if not puller.process_queue.dropped and self._locks.counts(queue):
+            await offsets.commit_all([queue], deadline=trio.current_time() + COMMIT_TIMEOUT)
+            if not puller.process_queue.dropped:
+                self._parts.consumed.left(queue, offsets.memory(queue))
+        while queue in self._withheld:
+            await self._admitted.wait()
+
     def withhold(self, queues: Iterable[MessageQueue]) -> tuple[list[MessageQueue], list[ProcessQueue]]:
         """Drop queues without a commit, and take none of them until `admit`. Their locks are kept until then.
 
         Returns:
-            The queues that this consumer had or was about to take, and the process queues of those that it had.
+            The queues that this consumer had, was about to take or had not given up yet, and the process queues of
+            those that it was not about to take.
         """
-        held = [queue for queue in queues if queue in self._pullers]
-        pullers = {queue: self._pullers[queue] for queue in held}
-        found = super().withhold(queues)
+        wanted = set(queues)
+        pullers = {queue: puller for queue, puller in self._pullers.items() if queue in wanted}
+        going = {queue: puller for queue, puller in self._uncommitted() if queue in wanted}
+        found, dropped = super().withhold(wanted)
         for queue, puller in pullers.items():
             self._pullers[queue] = puller
             self._leave(queue)
-        return found
+        for puller in going.values():
+            puller.drop()
+        return sorted({*found, *going}), [*dropped, *(puller.process_queue for puller in going.values())]
 
     async def tell_withheld(self, queues: Collection[MessageQueue]) -> None:
         """Report that these queues are gone; those with a running listener only after it has returned."""
@@ -216,7 +239,8 @@ class OrderlyAssignment(Assignment):
         failures += await self._locks.take(free)
         locked = [queue for queue in free if self._locks.counts(queue)]
         failures += await super()._take_all(topic, locked)
-        # A queue whose start offset is not known is left to other members until it is.
+        # A queue whose start offset is not known, or whose lock is in doubt by now, is left to others until it is ours.
+        locked = [queue for queue in free if self._locks.has(queue)]
         idle = [queue for queue in locked if queue not in self._pullers and queue not in self._leaving]
         for queue in idle:
             await self._service.leave(queue)

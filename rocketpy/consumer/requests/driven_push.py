@@ -76,7 +76,7 @@ class DrivenPush:
         self._nursery = nursery
         self._started_ms = wall_ms()
         self._resets = Resets(
-            client, config.group, claimed=assignment.claimed, go_to=queue_resets.go_to, start=queue_resets.start
+            client, config.group, claimed=assignment.concerned, go_to=queue_resets.go_to, start=queue_resets.start
         )
         self._direct = DirectCalls(clock=now, in_loop=in_loop, orderly=config.orderly)
 

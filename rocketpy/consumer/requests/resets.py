@@ -39,7 +39,7 @@ class Resets:
     Args:
         client: how to reach brokers.
         group: the consumer group.
-        claimed: returns the queues that the consumer has or is about to take.
+        claimed: returns the queues that the consumer has, is about to take, or has not given up yet.
         go_to: continues at these offsets; it ignores queues that the consumer does not have.
         start: starts a task that may run until the consumer has closed: a reset waits for listeners and for a function
             of the user's, and others may follow it.
