@@ -12,50 +12,12 @@ import pytest
 
 from rocketpy.errors import ConfigError, RocketMQError, RowError
 from rocketpy.spark import provenance_of, sink
-from rocketpy.spark.delivery import batches, marker_log, tasks
+from rocketpy.spark.delivery import batches, marker_log
 from rocketpy.spark.producers import producers
 from rocketpy.spark.source.clients import clients
 from rocketpy.sync import Admin
 from rocketpy_broker_sim import BlockingLocalCluster
-from tests.sink.spark_stand_in import Died, Spark
-
-ROWS = 60
-SMALL = {"batch_size": 5, "back_pressure_for_async_send_num": 10}
-
-
-def part(partition, rows=ROWS):
-    return [(b"%d-%d" % (partition, number), f"k{partition}-{number}") for number in range(rows)]
-
-
-@pytest.fixture(autouse=True)
-def no_grace(monkeypatch):
-    """What is sent here is stored before the next attempt begins."""
-    monkeypatch.setattr(tasks, "GRACE", 0.0)
-    yield
-    producers().close()
-
-
-@pytest.fixture
-def spark(monkeypatch):
-    made = Spark(monkeypatch)
-    yield made
-    made.restart()
-    batches._last.clear()
-
-
-@pytest.fixture
-def to(namesrv, topic):
-    def make(delivery="effectively-once", **settings):
-        given = {"columns": {"value": 0, "keys": 1}, "marker_topic": f"Markers-{topic}", **SMALL, **settings}
-        return sink(given.pop("topic", topic), namesrv=namesrv, delivery=delivery, **given)
-
-    return make
-
-
-@pytest.fixture
-def times(cluster, topic):
-    """How often each body is stored."""
-    return lambda: Counter(message.body for message in cluster.messages(topic))
+from tests.sink.spark_stand_in import ROWS, Died, part
 
 
 @pytest.fixture

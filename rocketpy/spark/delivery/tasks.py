@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["GRACE", "Run", "drain", "write_once"]
 
 GRACE: Final = 1.0
-"""Seconds to wait before looking for the messages of an earlier attempt, some of which may still be on their way."""
+"""Seconds to wait before looking for the messages of an earlier attempt, some of which may still be on their way; and
+between two looks, until there is nothing new."""
 
 
 @attrs.frozen(kw_only=True)
@@ -91,7 +92,7 @@ def _stored(config: SinkConfig, batch: BatchId, run: Run, task: Task, marker: st
     markers = marker_log(config).read_all(run.log).markers
     if not earlier:  # its marker may have come to another broker a moment ago
         earlier = _earlier(markers, batch, run, task, marker, any_partition=any_partition)
-    return StoredRows(config, task, _since(markers, batch, earlier))
+    return StoredRows(config, task, _since(markers, batch, earlier), GRACE)
 
 
 def drain(rows: Iterable[Any]) -> None:
