@@ -12,7 +12,7 @@ import pytest
 
 from rocketpy.errors import ConfigError, RocketMQError, RowError
 from rocketpy.spark import provenance_of, sink
-from rocketpy.spark.delivery import batches, marker_log
+from rocketpy.spark.delivery import batches, marker_log, stored_rows, tasks
 from rocketpy.spark.producers import producers
 from rocketpy.spark.source.clients import clients
 from rocketpy.sync import Admin
@@ -254,6 +254,14 @@ def test_with_a_key_rows_may_come_in_another_order_and_partition(spark, to, time
     mixed = (part(0) + part(1))[::-1]
     to(dedupe_key=1)(spark.frame(mixed[:50], mixed[50:70], mixed[70:], run="run-2"), 0)
     assert times() == ALL
+
+
+def test_with_a_key_rows_are_looked_for_since_the_first_task_began(monkeypatch, spark, to, cluster, topic):
+    """They may have moved here from a partition that began earlier, if Spark has computed a shuffle again."""
+    since = []
+    monkeypatch.setattr(tasks, "StoredRows", lambda *parts: since.append(parts[2]) or stored_rows.StoredRows(*parts))
+    to(dedupe_key=1)(spark.frame(part(0), part(1), dies=(1, 40)), 0)
+    assert since == [None, None, cluster.messages(f"Markers-{topic}")[0].store_timestamp]
 
 
 def test_a_row_without_a_key_is_a_bad_row(spark, to):

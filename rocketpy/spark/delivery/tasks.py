@@ -92,6 +92,8 @@ def _stored(config: SinkConfig, batch: BatchId, run: Run, task: Task, marker: st
     markers = marker_log(config).read_all(run.log).markers
     if not earlier:  # its marker may have come to another broker a moment ago
         earlier = _earlier(markers, batch, run, task, marker, any_partition=any_partition)
+    if earlier and any_partition:  # rows that are this task's now may have been sent before it first began
+        earlier = list(markers.begun.get(batch, earlier))
     return StoredRows(config, task, _since(markers, batch, earlier), GRACE)
 
 
@@ -104,6 +106,9 @@ def _earlier(
     markers: Markers, batch: BatchId, run: Run, task: Task, marker: str, *, any_partition: bool
 ) -> list[Begun]:
     """The earlier attempts that may have sent rows of this partition.
+
+    Other partitions of this run are not among them, although rows may move between partitions if Spark computes a
+    shuffle again. They have markers in any case, and nothing tells whether they began before that or after it.
 
     Args:
         markers: what the markers say.
