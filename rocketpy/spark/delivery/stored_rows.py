@@ -18,6 +18,7 @@ from zlib import crc32
 from rocketpy.errors import RocketMQError, RowError, TopicNotFoundError
 from rocketpy.logs import get_logger
 from rocketpy.message import PropertyName
+from rocketpy.spark.delivery.away import wait_for_all
 from rocketpy.spark.delivery.reading import options_of, read
 from rocketpy.spark.provenance import PARTITION
 from rocketpy.spark.source.brokers import Brokers
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from rocketpy.sync import MQClientInstance
     from rocketpy.wire.record_columns import RecordColumns
 
-__all__ = ["CLOCKS_DIFFER", "StoredRows"]
+__all__ = ["CLOCKS_DIFFER", "StoredRows", "brokers_of"]
 
 CLOCKS_DIFFER: Final = 10_000
 """Milliseconds by which the clocks of two brokers may differ: the search begins that much earlier."""
@@ -51,6 +52,20 @@ _DELAYS: Final = frozenset(
 logger = get_logger(__name__)
 
 
+def brokers_of(config: SinkConfig) -> frozenset[str]:
+    """The brokers that may store rows, as far as that is known before there are rows: those of the sink's own topic.
+
+    Raises:
+        RocketMQError: the name servers do not answer, after retries.
+    """
+    topic = config.mapping.topic
+    if topic is None:
+        return frozenset()
+    options = options_of(config.producer, topic)
+    with clients().use(options.client) as client:
+        return Brokers(client.trio_client, options).names(topic)
+
+
 class StoredRows:
     """The stored messages of one partition. Topics are read when the first message for them comes.
 
@@ -59,13 +74,23 @@ class StoredRows:
         task: the task, whose provenance identifies its messages.
         since: when the first attempt began, ms since 1970; None if this is the first one, so that nothing is stored.
         grace: seconds between two looks at a topic, within which an attempt that is still running sends something.
+        brokers: those that may have rows of the sink's own topic.
     """
 
-    def __init__(self, config: SinkConfig, task: Task, since: int | None, grace: float = 0.0) -> None:
+    def __init__(
+        self,
+        config: SinkConfig,
+        task: Task,
+        since: int | None,
+        *,
+        grace: float = 0.0,
+        brokers: frozenset[str] = frozenset(),
+    ) -> None:
         self._config = config
         self._task = task
         self._since = since
         self._grace = grace
+        self._brokers = brokers
         self._found: dict[str, dict[str, int]] = {}
         """For each topic, a checksum of the body of each stored message, by unique id."""
         facts = dict(task.provenance().properties)
@@ -122,6 +147,8 @@ class StoredRows:
         found: dict[str, int] = {}
         with clients().use(options.client) as client:
             search = _Search(client, options, max(0, since - CLOCKS_DIFFER))
+            if topic == self._config.mapping.topic:
+                wait_for_all(lambda: self._brokers - search.brokers.names(topic))
             until = time.monotonic() + _QUIET_WITHIN
             while search.look_on(lambda columns: self._take(columns, found)):
                 if time.monotonic() >= until:
@@ -161,18 +188,21 @@ class _Search:
         client: an open client.
         options: how to read the topic.
         since: where to begin in each queue, ms since 1970.
+
+    Attributes:
+        brokers: asks about the topic.
     """
 
     def __init__(self, client: MQClientInstance, options: SourceOptions, since: int) -> None:
         self._client = client
         self._options = options
         self._since = since
-        self._brokers = Brokers(client.trio_client, options)
+        self.brokers = Brokers(client.trio_client, options)
         self._positions: dict[MessageQueue, int] = {}
 
     def look_on(self, take: Callable[[RecordColumns], bool]) -> bool:
         """Take the messages that are new; there are none if there is no topic. Returns whether `take` did so once."""
-        brokers = self._brokers
+        brokers = self.brokers
         try:
             ends = brokers.ends(brokers.queues())
         except TopicNotFoundError:

@@ -35,6 +35,8 @@ class Run:
     """Another one for each attempt."""
     log: LogState
     """What the driver has read of the markers."""
+    brokers: frozenset[str] = frozenset()
+    """Those that had the topic of the sink when the attempt began, as far as that matters."""
 
 
 def write_once(
@@ -94,7 +96,7 @@ def _stored(config: SinkConfig, batch: BatchId, run: Run, task: Task, marker: st
         earlier = _earlier(markers, batch, run, task, marker, any_partition=any_partition)
     if earlier and any_partition:  # rows that are this task's now may have been sent before it first began
         earlier = list(markers.begun.get(batch, earlier))
-    return StoredRows(config, task, _since(markers, batch, earlier), GRACE)
+    return StoredRows(config, task, _since(markers, batch, earlier), grace=GRACE, brokers=run.brokers)
 
 
 def drain(rows: Iterable[Any]) -> None:

@@ -67,6 +67,19 @@ class Brokers:
         """
         return self._home.call(self._client.routes.refresh_existing, topic) is not None
 
+    def names(self, topic: str) -> frozenset[str]:
+        """The names of the brokers that have queues of a topic to read now; none if the name servers do not know it.
+
+        Raises:
+            RocketMQError: the name servers do not answer.
+        """
+
+        async def ask() -> frozenset[str]:
+            route = await self._client.routes.refresh_existing(topic)
+            return frozenset() if route is None else frozenset(queue.broker_name for queue in route.subscribe)
+
+        return self._home.call(retried, ask, self._options, doing=f"looking for the brokers of {topic}")
+
     def bounds(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, tuple[int, int]]:
         """The offsets of the oldest and of the next message of each queue.
 
