@@ -29,7 +29,7 @@ from rocketpy.errors import (
     TopicNotFoundError,
 )
 
-__all__ = ["INTERRUPTED", "NOBODY_LISTENS", "TERMINATED", "UNABLE", "errors_told", "tell_failures"]
+__all__ = ["INTERRUPTED", "NOBODY_LISTENS", "TERMINATED", "UNABLE", "errors_told", "tell", "tell_failures"]
 
 UNABLE: Final = 1
 INTERRUPTED: Final = 130
@@ -63,16 +63,21 @@ def errors_told() -> Iterator[None]:
         raise Exit(NOBODY_LISTENS) from exc
     except (KeyboardInterrupt, click.Abort) as exc:
         raise Exit(TERMINATED if termination.has_come() else INTERRUPTED) from exc
-    except BrokersFailedError as error:
-        tell_failures(error)
-        raise Exit(UNABLE) from error
     except RocketMQError as error:
-        _tell(_advised(error))
+        tell(error)
         raise Exit(UNABLE) from error
     except OSError as exc:  # those of the network have become errors of ours
         _forget_output()
         _tell(f"writing the output failed: {exc.strerror or exc}; send it to another place")
         raise Exit(UNABLE) from exc
+
+
+def tell(error: RocketMQError) -> None:
+    """Print an error on standard error."""
+    if isinstance(error, BrokersFailedError):
+        tell_failures(error)
+    else:
+        _tell(_advised(error))
 
 
 def tell_failures(error: BrokersFailedError) -> None:

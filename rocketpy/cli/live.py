@@ -65,7 +65,8 @@ def check_watch(watch: bool, every: float | None, times: int | None) -> None:
 def repeated(
     session: Session, columns: Sequence[Column], look: Look, *, empty: str, every: float, times: int | None
 ) -> None:
-    """Look until Ctrl-C. If the first look fails, the command fails; later failures are shown in place of the table.
+    """Look until Ctrl-C. If the first or the last look fails, the command fails. Other failures are shown in place of
+    the table, or below it if some servers have answered; with --json, they go to standard error.
 
     Args:
         session: The call.
@@ -76,8 +77,9 @@ def repeated(
         times: How many looks; None for no end.
 
     Raises:
-        RocketMQError: The first look failed.
+        RocketMQError: The first or the last look failed.
     """
+    from rocketpy.cli.failing import tell
     from rocketpy.errors import RocketMQError
 
     never = Event()
@@ -85,16 +87,25 @@ def repeated(
     with live(session.output, empty) as show:
         while True:
             session.failed.clear()
+            rows: list[dict[str, Any]] = []
+            below: list[str] = []
+            failure: RocketMQError | None = None
             try:
                 rows, below = look()
-                show(columns, rows, [*below, *map(str, session.failed)])
             except RocketMQError as error:
                 if not looks:
                     raise
-                show(columns, [], [str(error)])
+                failure = error
+            failures = [*session.failed, *([] if failure is None else [failure])]
+            show(columns, rows, [*below, *map(str, failures)])
             looks += 1
             if looks == times:
-                return
+                if failure is not None:
+                    raise failure
+                return  # what only some servers answered is told at the end of the command
+            if session.as_json:
+                for each in failures:
+                    tell(each)
             never.wait(every)
 
 

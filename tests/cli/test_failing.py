@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rocketpy.errors import RequestCodeNotSupportedError
+from rocketpy.errors import RequestCodeNotSupportedError, RocketMQError
 from rocketpy.message import Message
 from rocketpy.sync.parts.brokers import Brokers
+from rocketpy.sync.parts.offsets import Offsets
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.cli.kit import Cli
 
@@ -111,6 +114,38 @@ def test_a_watch_goes_on_and_says_what_fails(cli: Cli) -> None:
     result = cli.run("lag", "--watch", "--every", "0.1", "--times", "2")
     assert result.exit_code == 1
     assert result.stdout.count("asking for the lag of all groups failed on 1 of 2 servers: broker-b: ") == 2
+
+
+@pytest.mark.slow
+def test_a_watch_for_programs_says_what_fails_on_standard_error(cli: Cli) -> None:
+    result = cli.run("lag", "--watch", "--every", "0.1", "--times", "3", "--json")
+    assert result.exit_code == 1
+    assert len({json.loads(line)["at"] for line in result.stdout.splitlines()}) == 3
+    lines = result.stderr.splitlines()
+    assert lines[::3] == ["rocketpy: error: asking for the lag of all groups failed on 1 of 2 servers"] * 3
+    assert all(line.startswith("  broker-b") for line in lines[1::3])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_watch_fails_if_its_last_look_does(
+    two_brokers: BlockingLocalCluster, monkeypatch: pytest.MonkeyPatch, options: list[str], failing: int
+) -> None:
+    """One that fails in between is told; the command does not fail."""
+    real, looks = Offsets.lags, itertools.count()
+
+    def lags(*arguments: Any, **named: Any) -> Any:
+        if next(looks) == failing:
+            raise RocketMQError("nobody answers")
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(Offsets, "lags", lags)
+    result = Cli(two_brokers).run("lag", "--watch", "--every", "0.1", "--times", "3", *options)
+    is_last = failing == 2
+    assert result.exit_code == (1 if is_last else 0)
+    assert result.stdout.count("nobody answers") == (0 if options else 1)
+    assert result.stderr == ("rocketpy: error: nobody answers\n" if is_last or options else "")
 
 
 def test_a_failure_of_all_is_an_error(two_brokers: BlockingLocalCluster, tmp_path: Path) -> None:

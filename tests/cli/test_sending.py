@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -99,6 +100,21 @@ async def test_a_refusal_says_which_lines_are_stored(autojump_clock: MockClock) 
     assert one.next_line == 2
     assert one.state() == (
         "5 messages stored; the next line is 2, but lines 3 to 6 are stored too. To continue there: --skip 1"
+    )
+
+
+async def test_a_failure_does_not_wait_for_the_next_line(autojump_clock: MockClock) -> None:
+    async def silent() -> AsyncIterator[list[Item]]:
+        yield [item(1)]
+        yield [item(2)]
+        await trio.sleep_forever()
+
+    one = sending(Slow({b"1": NoPermissionError(ResponseCode.NO_PERMISSION, "no", address="a:1")}))
+    with trio.fail_after(11), pytest.raises(NoPermissionError):
+        async with aclosing(silent()) as lines:
+            await one.run(lines)
+    assert one.state() == (
+        "1 message stored; the next line is 1, but lines 2 are stored too. To continue there: --skip 0"
     )
 
 

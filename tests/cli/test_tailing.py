@@ -19,6 +19,7 @@ from rocketpy import (
     MessageExt,
     TopicNotFoundError,
 )
+from rocketpy.cli.traffic.reading import QueueReader
 from rocketpy.cli.traffic.starts import Start
 from rocketpy.cli.traffic.tailing import Request, Tail
 from rocketpy.client.api.pull import PullForm
@@ -117,6 +118,39 @@ async def test_messages_with_a_key(autojump_clock: MockClock) -> None:
         assert await look(s, key="BB", count=100) == [b"0", b"3", b"6"]  # more than the index returns: it is not used
         assert await look(s, key="BB", tags="other") == []
         assert sorted(await look(s, key="BB", start=Start("begin"))) == [b"0", b"3", b"6"]
+
+
+async def test_more_messages_with_a_key_than_brokers_return(autojump_clock: MockClock) -> None:
+    """Each returns its newest 64: the last of all are among them, unless something else is wanted too."""
+    async with scene(2, queues=2) as s:
+
+        async def send(number: int, broker: str, queue_id: int, tags: str) -> None:
+            message = Message("Orders", b"%d" % number, keys=["k"], tags=tags)
+            await s.world.producer.send(message, queue=MessageQueue("Orders", broker, queue_id))
+            await trio.sleep(0.001)
+
+        await send(0, "broker-b", 1, "rare")
+        for number in range(1, 4):
+            await send(number, "broker-a", 1, "rare")
+        for number in range(4, 144):
+            await send(number, "broker-b" if number % 2 else "broker-a", 0, "often")
+        assert await look(s, key="k", count=3) == [b"141", b"142", b"143"]
+        assert await look(s, key="k", count=64) == [b"%d" % number for number in range(80, 144)]
+        assert await look(s, key="k", count=3, tags="rare") == [b"1", b"2", b"3"]
+        assert await look(s, key="k", tags="rare") == [b"0", b"1", b"2", b"3"]
+        assert await look(s, key="k", count=2, queues=(1,)) == [b"2", b"3"]
+        assert await look(s, key="k", count=2, brokers=("broker-b",)) == [b"141", b"143"]
+        assert await look(s, key="k", count=2, brokers=("broker-b",), queues=(1,)) == [b"0"]
+
+
+async def test_the_index_spares_reading_the_queues(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scene(2, queues=1) as s:
+        for number in range(70):
+            await s.world.producer.send(Message("Orders", b"%d" % number, keys=["k"]))
+            await trio.sleep(0.001)
+        monkeypatch.setattr(QueueReader, "last", None)
+        assert await look(s, key="k", count=2) == [b"68", b"69"]
+        assert len(await look(s, key="k", count=64, brokers=("broker-b",))) == 35
 
 
 async def test_requests_that_cannot_be_carried_out(autojump_clock: MockClock) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rocketpy.sync import Message
+from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.cli.processes import command, environment, on_terminal
 
@@ -96,6 +97,20 @@ def test_each_line_of_a_pipe_is_sent_when_it_is_there(cluster: BlockingLocalClus
         send.stdin.close()
         assert send.wait(10) == 0
         assert send.stdout.read().startswith(b"3 messages stored in ")
+
+
+def test_a_failure_ends_send_although_no_line_comes(cluster: BlockingLocalCluster, topic: str) -> None:
+    with running(cluster, "send", topic, "--lines") as send:
+        cluster.refuse_sends(100, code=ResponseCode.NO_PERMISSION)
+        try:
+            send.stdin.write(b"one\n")
+            send.stdin.flush()
+            assert send.wait(10) == 1
+        finally:
+            cluster.heal()
+        said = send.stderr.read()
+        assert b"0 messages stored; the next line is 1. To continue there: --skip 0" in said
+        assert b"rocketpy: error: " in said
 
 
 def test_ctrl_c_says_what_send_has_stored(cluster: BlockingLocalCluster, topic: str) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import pytest
 
-from rocketpy.spark import counts, task
+from rocketpy.spark import counts, sink, task
+from rocketpy.spark.delivery import batches, tasks
+from rocketpy.spark.producers import producers
 from rocketpy_broker_sim import BlockingLocalCluster
+from tests.sink.spark_stand_in import Spark
 
 _numbers = itertools.count()
 
@@ -35,3 +39,35 @@ def topic(cluster):
     name = f"Rows{next(_numbers)}"
     cluster.create_topic(name, queues=2)
     return name
+
+
+# --- each row once, with a Spark of a few lines ------------------------------------------------------------
+
+
+@pytest.fixture
+def spark(monkeypatch):
+    """It waits for nothing: what is sent in its tests is stored before the next attempt begins."""
+    monkeypatch.setattr(tasks, "GRACE", 0.0)
+    made = Spark(monkeypatch)
+    yield made
+    made.restart()
+    batches._last.clear()
+    producers().close()
+
+
+@pytest.fixture
+def to(namesrv, topic):
+    """Makes sinks for the topic."""
+
+    def make(delivery="effectively-once", **settings):
+        given = {"columns": {"value": 0, "keys": 1}, "marker_topic": f"Markers-{topic}", "batch_size": 5} | settings
+        given.setdefault("back_pressure_for_async_send_num", 10)
+        return sink(given.pop("topic", topic), namesrv=namesrv, delivery=delivery, **given)
+
+    return make
+
+
+@pytest.fixture
+def times(cluster, topic):
+    """How often each body is stored."""
+    return lambda: Counter(message.body for message in cluster.messages(topic))

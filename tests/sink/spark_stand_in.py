@@ -9,6 +9,12 @@ from rocketpy.spark import counts, task
 from rocketpy.spark.delivery import marker_log, partition_counts
 
 _attempts = itertools.count()
+ROWS = 60
+
+
+def part(partition, rows=ROWS):
+    """The rows of a partition: values and keys."""
+    return [(b"%d-%d" % (partition, number), f"k{partition}-{number}") for number in range(rows)]
 
 
 class Died(Exception):

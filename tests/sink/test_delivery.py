@@ -12,50 +12,12 @@ import pytest
 
 from rocketpy.errors import ConfigError, RocketMQError, RowError
 from rocketpy.spark import provenance_of, sink
-from rocketpy.spark.delivery import batches, marker_log, tasks
+from rocketpy.spark.delivery import away, batches, marker_log, stored_rows, tasks
 from rocketpy.spark.producers import producers
 from rocketpy.spark.source.clients import clients
 from rocketpy.sync import Admin
 from rocketpy_broker_sim import BlockingLocalCluster
-from tests.sink.spark_stand_in import Died, Spark
-
-ROWS = 60
-SMALL = {"batch_size": 5, "back_pressure_for_async_send_num": 10}
-
-
-def part(partition, rows=ROWS):
-    return [(b"%d-%d" % (partition, number), f"k{partition}-{number}") for number in range(rows)]
-
-
-@pytest.fixture(autouse=True)
-def no_grace(monkeypatch):
-    """What is sent here is stored before the next attempt begins."""
-    monkeypatch.setattr(tasks, "GRACE", 0.0)
-    yield
-    producers().close()
-
-
-@pytest.fixture
-def spark(monkeypatch):
-    made = Spark(monkeypatch)
-    yield made
-    made.restart()
-    batches._last.clear()
-
-
-@pytest.fixture
-def to(namesrv, topic):
-    def make(delivery="effectively-once", **settings):
-        given = {"columns": {"value": 0, "keys": 1}, "marker_topic": f"Markers-{topic}", **SMALL, **settings}
-        return sink(given.pop("topic", topic), namesrv=namesrv, delivery=delivery, **given)
-
-    return make
-
-
-@pytest.fixture
-def times(cluster, topic):
-    """How often each body is stored."""
-    return lambda: Counter(message.body for message in cluster.messages(topic))
+from tests.sink.spark_stand_in import ROWS, Died, part
 
 
 @pytest.fixture
@@ -157,8 +119,8 @@ def test_a_micro_batch_dies_several_times(spark, to, times):
 @pytest.mark.parametrize("is_back", [True, False])
 def test_a_broker_that_is_away_when_a_task_is_run_again(monkeypatch, spark, is_back):
     """Its messages cannot be found, and it brings them back."""
-    monkeypatch.setattr(marker_log, "_BACK_WITHIN", 60.0 if is_back else 0.0)
-    monkeypatch.setattr(marker_log, "_BACK_PAUSE", 0.0)
+    monkeypatch.setattr(away, "_BACK_WITHIN", 60.0 if is_back else 0.0)
+    monkeypatch.setattr(away, "_BACK_PAUSE", 0.0)
     with BlockingLocalCluster(brokers=2) as cluster:
         cluster.create_topic("Orders", queues=2)
         columns = {"value": 0, "keys": 1}
@@ -189,6 +151,48 @@ def test_a_broker_that_is_away_when_a_task_is_run_again(monkeypatch, spark, is_b
                 written(frame, 0)
             cluster.start_broker(1)
             written(spark.frame(part(0, 3000), run="run-2"), 0)
+        assert Counter(message.body for message in cluster.messages("Orders")) == {row[0]: 1 for row in part(0, 3000)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_back", [True, False])
+def test_a_broker_without_markers_that_is_away_when_a_task_is_run_again(monkeypatch, spark, is_back):
+    """As one that was added after the topic of the markers was created."""
+    monkeypatch.setattr(away, "_BACK_WITHIN", 60.0 if is_back else 0.0)
+    monkeypatch.setattr(away, "_BACK_PAUSE", 0.0)
+    with BlockingLocalCluster(brokers=2) as cluster:
+        cluster.create_topic("Orders", queues=2)
+        with Admin(namesrv=cluster.name_server_addresses) as admin:
+            admin.topics.create("Markers", queues=1, brokers=["broker-a"])
+        written = sink(
+            "Orders",
+            namesrv=cluster.name_server_addresses,
+            columns={"value": 0, "keys": 1},
+            delivery="effectively-once",
+            marker_topic="Markers",
+        )
+        frame = spark.frame(part(0, 3000), dies=(0, 2800))
+        real_names = stored_rows.Brokers.names
+        looks = itertools.count()
+
+        def names(brokers, topic):
+            """The driver looks first. The broker is away after that, and back for the third look."""
+            number = next(looks)
+            if number == 1:
+                cluster.stop_broker(1)
+            elif number == 2 and is_back:
+                cluster.start_broker(1)
+            return real_names(brokers, topic)
+
+        monkeypatch.setattr(stored_rows.Brokers, "names", names)
+        if is_back:
+            written(frame, 0)
+        else:
+            with pytest.raises(RocketMQError, match=r"the name servers do not know broker-b now.*be stored twice"):
+                written(frame, 0)
+            cluster.start_broker(1)
+            written(spark.frame(part(0, 3000), run="run-2"), 0)
+        assert next(looks) >= 3
         assert Counter(message.body for message in cluster.messages("Orders")) == {row[0]: 1 for row in part(0, 3000)}
 
 
@@ -292,6 +296,16 @@ def test_with_a_key_rows_may_come_in_another_order_and_partition(spark, to, time
     mixed = (part(0) + part(1))[::-1]
     to(dedupe_key=1)(spark.frame(mixed[:50], mixed[50:70], mixed[70:], run="run-2"), 0)
     assert times() == ALL
+
+
+def test_with_a_key_rows_are_looked_for_since_the_first_task_began(monkeypatch, spark, to, cluster, topic):
+    """They may have moved here from a partition that began earlier, if Spark has computed a shuffle again."""
+    since = []
+    monkeypatch.setattr(
+        tasks, "StoredRows", lambda *parts, **more: since.append(parts[2]) or stored_rows.StoredRows(*parts, **more)
+    )
+    to(dedupe_key=1)(spark.frame(part(0), part(1), dies=(1, 40)), 0)
+    assert since == [None, None, cluster.messages(f"Markers-{topic}")[0].store_timestamp]
 
 
 def test_a_row_without_a_key_is_a_bad_row(spark, to):

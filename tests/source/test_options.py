@@ -64,13 +64,15 @@ def test_starts_and_ends():
     assert options.start.at(MessageQueue("T", "broker-a", 9)) == EARLIEST
     assert isinstance(options.end, AtOffsets)
     assert options.end.at(QUEUE) == options.end.at(MessageQueue("T", "broker-a", 9)) == LATEST
-    by_time = batch(startingTimestamp="1000", startingOffsetsByTimestampStrategy="latest", endingTimestamp="2000")
-    assert by_time.start == AtTime("startingTimestamp", 1000, EARLIEST, or_latest=True)
+    strategy = {"startingOffsetsByTimestampStrategy": "latest"}
+    by_time = batch(startingTimestamp="1700000000000", endingTimestamp="1700000001000", **strategy)
+    assert by_time.start == AtTime("startingTimestamp", 1_700_000_000_000, EARLIEST, or_latest=True)
     assert isinstance(by_time.end, AtTime)
-    assert by_time.end.times == 2000
-    some = stream(startingOffsetsByTimestamp='{"T": {"broker-a": {"0": 5}}}')
+    assert by_time.end.times == 1_700_000_001_000
+    some = stream(startingOffsetsByTimestamp='{"T": {"broker-a": {"0": 1700000000000, "1": 0}}}')
     assert isinstance(some.start, AtTime)
-    assert some.start.at(QUEUE) == 5
+    assert [some.start.at(QUEUE._replace(queue_id=number)) for number in (0, 1, 2)] == [1_700_000_000_000, 0, None]
+    assert batch(startingTimestamp="0").start == AtTime("startingTimestamp", 0, EARLIEST, or_latest=False)
 
 
 def test_offsets_copied_from_the_progress_of_a_query_are_taken():
@@ -123,6 +125,12 @@ BAD = [
     ({"endingOffsets": "earliest"}, "must not be the earliest"),
     ({"endingOffsets": '{"T": {"broker-a": {"0": -2}}}'}, "must not be the earliest"),
     ({"startingTimestamp": "yesterday"}, "whole number"),
+    ({"startingTimestamp": "1700000000"}, "startingTimestamp is 1700000000, which looks like seconds: give millisec"),
+    ({"endingTimestamp": "1700000000"}, "endingTimestamp is 1700000000, which looks like seconds"),
+    (
+        {"endingOffsetsByTimestamp": '{"T": {"broker-a": {"0": 1700000000}}}'},
+        "the time of T@broker-a:0 in endingOffsetsByTimestamp is 1700000000, which looks like seconds",
+    ),
     ({"startingOffsetsByTimestampStrategy": "latest"}, "neither is given"),
     ({"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "later"}, "must be error or latest"),
     ({"failOnDataLoss": "yes"}, "must be true or false"),

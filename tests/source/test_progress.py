@@ -87,6 +87,25 @@ def test_a_replica_that_lags_behind_is_no_loss():
     assert not read.ask_master
 
 
+@pytest.mark.parametrize("reset_to", [0, 10, 30, 100])
+def test_a_reset_of_the_group_does_not_move_a_read(reset_to):
+    """A broker answers pulls with the new offset of the group, a few times, although the position exists."""
+    read = progress(patience=0)
+    for number in range(9):
+        read.note(answer(ILLEGAL, reset_to), from_master=True)
+        assert (read.position, read.is_done, read.pause) == (10, False, number > 0)
+    read.note(answer(FOUND, 50), from_master=True)
+    assert read.is_done
+
+
+def test_a_reset_that_is_told_for_ever_is_an_error():
+    read = progress()
+    for _ in range(20):
+        read.note(answer(ILLEGAL, 100), from_master=True)
+    with pytest.raises(RemoteProtocolError, match=r"does not move on.*from offset 10.*that it names is 100"):
+        read.note(answer(ILLEGAL, 100), from_master=True)
+
+
 def test_a_broker_that_never_moves_on_is_an_error():
     read = progress()
     for _ in range(20):

@@ -15,7 +15,7 @@ from rocketpy.spark.source.clients import clients
 from rocketpy.spark.source.offsets import OffsetRange
 from rocketpy.spark.source.options import batch_options
 from rocketpy.spark.source.pulling import pulled
-from rocketpy.sync import Message, Producer
+from rocketpy.sync import Admin, Message, Producer
 from rocketpy.wire.frame import FrameDecoder
 from rocketpy.wire.message_codec import decode_messages
 from rocketpy.wire.serialize import decode_command
@@ -103,6 +103,32 @@ def test_pulls_are_signed(namesrv, topic, batch, monkeypatch):
         assert offsets_of(client, OffsetRange(queue, 0, 500), options) == list(range(500))
     assert len(commands) >= 16
     assert all(is_signed(command.ext_fields, b"", "sesame") for command in commands)
+
+
+@pytest.mark.parametrize("to", ["begin", "end"])
+@pytest.mark.parametrize("midway", [False, True])
+def test_a_reset_of_the_group_leaves_no_message_out(namesrv, topic, batch, to, midway, monkeypatch):
+    """The broker tells it each connection several times, also in answer to all pulls that are under way."""
+    monkeypatch.setattr(pulling, "_IDLE_PAUSE", 0.001)
+    queue = fill(namesrv, topic, [b"%d" % number for number in range(2000)])
+    options = batch(consumerGroup=f"reading-{topic}")
+    with clients().use(options.client) as client, Admin(namesrv=namesrv) as admin:
+        linked(client, OffsetRange(queue, 0, 50), options)
+
+        def reset():
+            changed = admin.offsets.reset(options.group, topic, to)
+            assert [each.offset for each in changed] == [2000 if to == "end" else 0]
+
+        if not midway:
+            reset()
+        found = []
+        with pulled(client.trio_client, OffsetRange(queue, 0, 2000), options) as answers:
+            for body in answers:
+                before = len(found)
+                found += [message.queue_offset for message in decode_messages(body, broker_name="")]
+                if midway and before < 320 <= len(found):
+                    reset()
+        assert found == list(range(2000))
 
 
 def test_uneven_answers_are_all_read(namesrv, topic, batch, sent_ahead):

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from rocketpy.client.api import offset as offset_api
 from rocketpy.errors import RocketMQError
 from rocketpy.message import MessageQueue
 from rocketpy.spark.source.clients import clients
@@ -277,6 +278,42 @@ def test_a_commit_that_fails_is_logged(clock, caplog):
     read = StreamRead(stream_options(given), clock=clock, wait=clock.wait)
     read.commit({"T": {"broker-a": {"0": 5}}})
     assert [record.levelno for record in caplog.records if "not committed" in record.message] == [logging.WARNING]
+
+
+def test_offsets_of_a_broker_that_is_gone_do_not_keep_the_others_from_being_committed(
+    opened, namesrv, topic, send, caplog, monkeypatch
+):
+    send(topic, [b"1", b"2"])
+    group = f"lag-{topic}"
+    read = opened(startingOffsets="earliest", consumerGroup=group)
+    _, (wanted,) = step(read, read.initial())
+    with clients().use(read.options.client) as client, pulled(client.trio_client, wanted, read.options) as answers:
+        assert all(answers)  # from here on the broker knows the group
+    told = []
+    real = offset_api.update_consumer_offset
+
+    async def noted(pool, address, group, queue, offset, **more):
+        told.append(queue)
+        await real(pool, address, group, queue, offset, **more)
+
+    monkeypatch.setattr(offset_api, "update_consumer_offset", noted)
+    end = {topic: {"broker-a": {"0": 2, "1": 0}, "broker-gone": {"0": 7, "1": 7}}}
+    for _ in range(2):
+        read.commit(end)
+    assert sorted(told) == [queue(topic), queue(topic, 1)], "each once"
+    gone = f"the offsets of {group} in 2 queues at broker-gone are not committed: "
+    assert [record.message[: len(gone)] for record in caplog.records if "not committed" in record.message] == [gone] * 2
+    with PullConsumer(group, namesrv=namesrv) as consumer:
+        assert consumer.fetch_consume_offset(queue(topic)) == 2
+
+
+def test_a_commit_that_is_refused_is_logged_by_broker(opened, topic, monkeypatch, caplog):
+    async def refuse(*_, **__):
+        raise RocketMQError("no")
+
+    monkeypatch.setattr(offset_api, "update_consumer_offset", refuse)
+    opened(consumerGroup="g").commit({topic: {"broker-a": {"0": 2, "1": 0}}})
+    assert "the offsets of g in 2 queues at broker-a are not committed: no" in caplog.text
 
 
 def test_a_topic_that_was_deleted_and_made_again(opened, topic, send):

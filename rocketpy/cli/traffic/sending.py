@@ -91,6 +91,8 @@ class Sending:
         self._read = skipped
         """The last line that was sent."""
         self._error: Exception | None = None
+        self._feeding = trio.CancelScope()
+        """Ends with the first failure: the next line of a pipe may be long in coming."""
 
     async def run(self, chunks: AsyncIterable[list[Item]]) -> None:
         """Send all of them.
@@ -104,7 +106,8 @@ class Sending:
         """
         async with trio.open_nursery() as nursery:
             try:
-                await self._feed(chunks, nursery)
+                with self._feeding:
+                    await self._feed(chunks, nursery)
             except Exception as error:  # noqa: BLE001  raised below, when nothing is in flight any more
                 self._error = self._error or error
         if self._error is not None:
@@ -115,8 +118,6 @@ class Sending:
             for items in _parted(chunk):
                 frame = _Frame(items, items[0].line, items[-1].line)
                 await self._room.acquire_on_behalf_of(frame.first)
-                if self._error is not None:
-                    return
                 self._open[frame.first] = frame
                 self._read = frame.last
                 start_whole(nursery, self._send, frame)
@@ -126,6 +127,7 @@ class Sending:
             result = await self._sent([each.message for each in frame.items])
         except Exception as error:  # noqa: BLE001  the first of them is raised at the end
             self._error = self._error or error
+            self._feeding.cancel()
             if _is_refusal(error):
                 self._refused.add(frame.first)
         else:

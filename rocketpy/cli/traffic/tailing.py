@@ -18,6 +18,7 @@ from rocketpy.admin.servers import Servers
 from rocketpy.cli.traffic.choosing import chosen, matching
 from rocketpy.cli.traffic.reading import QueueReader, Wanted
 from rocketpy.cli.traffic.starts import Bounds, Start, bounds_of
+from rocketpy.client.api.query import query_messages
 from rocketpy.consumer.subscription import subscription_data, warn_of_separator
 from rocketpy.errors import BrokersFailedError, ConfigError, FilterRefusedError, RocketMQError
 from rocketpy.seams import wall_ms
@@ -41,7 +42,8 @@ SHORT = 0.2
 LAST = 10
 """How many of the last messages are shown by default."""
 INDEXED = 64
-"""The most messages with one key that each broker returns."""
+"""The most messages with one key that each broker returns: the newest ones."""
+_ALL_TIME = 2**62
 
 Emit: TypeAlias = Callable[[Sequence["MessageExt"]], None]
 
@@ -87,7 +89,6 @@ class Tail:
             raise ConfigError("pass --tags or --sql, not both")
         if request.count is not None and not 1 <= request.count <= MAX_LAST:
             raise ConfigError(f"the number of messages must be between 1 and {MAX_LAST}, not {request.count}")
-        self._admin = admin
         self._servers = Servers(admin.client)
         self._request = request
         self._emit = emit
@@ -205,39 +206,68 @@ class Tail:
     async def _last(self, count: int) -> list[MessageExt]:
         """The last messages of all queues, sorted by store time."""
         found: list[MessageExt] = []
-        request = self._request
+        request, readers = self._request, [*self._readers.values()]
         if request.key is not None and request.sql is None and count <= INDEXED:
-            found = await self._last_with_key(request.key)
-        else:
+            found, readers = await self._last_with_key(request.key, count)
 
-            async def collect(reader: QueueReader) -> None:
-                bounds = self._bounds[reader.queue]
-                try:
-                    found.extend(await reader.last(bounds.least, bounds.end, count))
-                except FilterRefusedError:
-                    raise
-                except RocketMQError as error:
-                    self._failures[reader.queue] = error
+        async def collect(reader: QueueReader) -> None:
+            bounds = self._bounds[reader.queue]
+            try:
+                found.extend(await reader.last(bounds.least, bounds.end, count))
+            except FilterRefusedError:
+                raise
+            except RocketMQError as error:
+                self._failures[reader.queue] = error
 
-            await side_by_side(collect, self._readers.values())
+        await side_by_side(collect, readers)
         for queue, reader in self._readers.items():
             reader.position = self._bounds[queue].end
         return sorted(found, key=lambda each: (each.store_timestamp, each.queue, each.queue_offset))[-count:]
 
-    async def _last_with_key(self, key: str) -> list[MessageExt]:
-        """The last messages with a key, by the index of the brokers."""
-        try:
-            messages = await self._admin.messages.query(self._request.topic, key)
-        except BrokersFailedError as error:
-            messages = error.result
-            for queue in self._readers:
-                if queue.broker_name in error.failures:
-                    self._failures[queue] = error.failures[queue.broker_name]
-        return [
-            each
-            for each in self._wanted.of(messages)
-            if each.queue in self._readers and each.queue_offset < self._bounds[each.queue].end
-        ]
+    async def _last_with_key(self, key: str, count: int) -> tuple[list[MessageExt], list[QueueReader]]:
+        """The last messages with a key, by the index of the brokers.
+
+        Returns also the queues that have to be read, since their brokers have returned as many messages as they can,
+        and too few of these are wanted.
+        """
+        found: list[MessageExt] = []
+        unclear: list[QueueReader] = []
+        brokers: dict[str, list[QueueReader]] = {}
+        for queue, reader in self._readers.items():
+            brokers.setdefault(queue.broker_name, []).append(reader)
+
+        async def ask(name: str) -> None:
+            try:
+                messages = await self._indexed(key, name, brokers[name][0].address())
+            except RocketMQError as error:
+                self._failures |= {reader.queue: error for reader in brokers[name]}
+                return
+            wanted = [
+                each
+                for each in self._wanted.of(messages)
+                if each.queue in self._readers and each.queue_offset < self._bounds[each.queue].end
+            ]
+            if len(messages) < INDEXED or len(wanted) >= count:
+                found.extend(wanted)
+            else:
+                unclear.extend(brokers[name])
+
+        await side_by_side(ask, brokers)
+        return found, unclear
+
+    async def _indexed(self, key: str, broker_name: str, address: str) -> Sequence[MessageExt]:
+        """The last messages that the index of a broker has for a key; some of them have another one."""
+        return await query_messages(
+            self._servers.client.pool,
+            address,
+            self._request.topic,
+            key,
+            begin=0,
+            end=_ALL_TIME,
+            count=INDEXED,
+            broker_name=broker_name,
+            timeout=self._servers.timeout,
+        )
 
     # --- what arrives ---------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ Each level of the setting `delivery` does what the one before does, and more:
 * effectively-once: each task stores a marker before its first message. If there is one already, or Spark has started
   the task before, the task looks for its messages in the topics, and sends only those that are not there.
 
-`markers` knows what a marker is, `marker_log` reads and writes them, `stored_rows` looks for messages, `tasks` decides
-for a task, and `batches` is for the driver. A batch job is a micro-batch with the number 0 and the `job_id` as query.
+`markers` knows what a marker is, `marker_log` reads and writes them, `stored_rows` looks for messages, `away` waits for
+brokers, `tasks` decides for a task, and `batches` is for the driver. A batch job is a micro-batch with the number 0 and
+the `job_id` as query.
 """

@@ -14,7 +14,9 @@ from rocketpy.errors import ConfigError
 from rocketpy.logs import get_logger
 from rocketpy.spark.delivery.marker_log import marker_log
 from rocketpy.spark.delivery.markers import BatchId, Writer
+from rocketpy.spark.delivery.stored_rows import brokers_of
 from rocketpy.spark.delivery.tasks import Run
+from rocketpy.spark.settings import EFFECTIVELY_ONCE
 
 if TYPE_CHECKING:
     from rocketpy.spark.settings import SinkConfig
@@ -43,7 +45,9 @@ def new_run(config: SinkConfig) -> Run:
     """
     log = marker_log(config)
     log.prepare()
-    return Run(name=uuid4().hex, log=log.read_on(check=True))
+    state = log.read_on(check=True)
+    brokers = brokers_of(config) if config.delivery == EFFECTIVELY_ONCE else frozenset[str]()
+    return Run(name=uuid4().hex, log=state, brokers=brokers)
 
 
 def is_repeated(run: Run, batch: BatchId) -> bool:

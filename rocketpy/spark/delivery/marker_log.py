@@ -21,6 +21,7 @@ import attrs
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
 from rocketpy.logs import get_logger
 from rocketpy.message import MessageQueue
+from rocketpy.spark.delivery.away import wait_for_all
 from rocketpy.spark.delivery.markers import Markers, begin_message, commit_message
 from rocketpy.spark.delivery.reading import options_of, read
 from rocketpy.spark.producers import producers
@@ -42,10 +43,6 @@ __all__ = ["LogState", "MarkerLog", "marker_log"]
 _VISIBLE_WITHIN: Final = 30.0
 """Seconds that a broker may take until a marker that it has acknowledged can be read. It takes milliseconds."""
 _PAUSE: Final = 0.005
-"""Seconds between two looks for it."""
-_BACK_WITHIN: Final = 30.0
-"""Seconds that a broker may be away when messages have to be looked for; it may be starting again."""
-_BACK_PAUSE: Final = 1.0
 """Seconds between two looks for it."""
 _OFFSET, _PLACE, _TIME = 3, 4, 7
 """The places of the offset in the queue, of that in the commit log, and of the store time in a `ColumnHead`."""
@@ -204,21 +201,14 @@ class MarkerLog:
             RocketMQError: a broker that had markers is not known to the name servers, for half a minute; or the log
                 cannot be read.
         """
-        until = time.monotonic() + _BACK_WITHIN
-        while True:
-            state = self.read_on()
-            with self._lock:
-                known = {queue.broker_name for queue in (*before.positions, *state.positions)}
-                away = sorted(known - self._brokers)
-            if not away:
-                return state
-            if time.monotonic() >= until:
-                raise RocketMQError(
-                    f"the name servers do not know {', '.join(away)} now, so messages that an earlier attempt has "
-                    "stored there cannot be found, and would be stored twice: start it again; if it is gone for good, "
-                    "start the driver again"
-                )
-            threading.Event().wait(_BACK_PAUSE)
+        wait_for_all(partial(self._away, before))
+        return self.state()
+
+    def _away(self, before: LogState) -> frozenset[str]:
+        """Read on. Returns the brokers that had queues before and do not have them now."""
+        state = self.read_on()
+        with self._lock:
+            return frozenset(queue.broker_name for queue in (*before.positions, *state.positions)) - self._brokers
 
     # --- writing ----------------------------------------------------------------------------------------
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["GRACE", "Run", "drain", "write_once"]
 
 GRACE: Final = 1.0
-"""Seconds to wait before looking for the messages of an earlier attempt, some of which may still be on their way."""
+"""Seconds to wait before looking for the messages of an earlier attempt, some of which may still be on their way; and
+between two looks, until there is nothing new."""
 
 
 @attrs.frozen(kw_only=True)
@@ -34,6 +35,8 @@ class Run:
     """Another one for each attempt."""
     log: LogState
     """What the driver has read of the markers."""
+    brokers: frozenset[str] = frozenset()
+    """Those that had the topic of the sink when the attempt began, as far as that matters."""
 
 
 def write_once(
@@ -91,7 +94,9 @@ def _stored(config: SinkConfig, batch: BatchId, run: Run, task: Task, marker: st
     markers = marker_log(config).read_all(run.log).markers
     if not earlier:  # its marker may have come to another broker a moment ago
         earlier = _earlier(markers, batch, run, task, marker, any_partition=any_partition)
-    return StoredRows(config, task, _since(markers, batch, earlier))
+    if earlier and any_partition:  # rows that are this task's now may have been sent before it first began
+        earlier = list(markers.begun.get(batch, earlier))
+    return StoredRows(config, task, _since(markers, batch, earlier), grace=GRACE, brokers=run.brokers)
 
 
 def drain(rows: Iterable[Any]) -> None:
@@ -103,6 +108,9 @@ def _earlier(
     markers: Markers, batch: BatchId, run: Run, task: Task, marker: str, *, any_partition: bool
 ) -> list[Begun]:
     """The earlier attempts that may have sent rows of this partition.
+
+    Other partitions of this run are not among them, although rows may move between partitions if Spark computes a
+    shuffle again. They have markers in any case, and nothing tells whether they began before that or after it.
 
     Args:
         markers: what the markers say.

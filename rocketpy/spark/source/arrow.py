@@ -23,6 +23,8 @@ __all__ = ["TYPES", "BatchMaker", "arrow_schema"]
 
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _STORED_TIME: Final = pa.timestamp("ms", tz="UTC")
+_MOST_MS: Final = (2**63 - 1) // 1000
+"""The largest time whose microseconds have room in a column."""
 _LIST: Final = pa.list_(pa.field("element", pa.string()))
 _MAP: Final = pa.map_(pa.string(), pa.field("value", pa.string()))
 TYPES: Final[dict[str, pa.DataType]] = {
@@ -130,8 +132,12 @@ class _Rows:
         return pa.repeat(pa.scalar(value, kind), self.size)
 
     def moments(self, place: int) -> pa.Array:
-        """A time, stored as milliseconds since 1970."""
-        return pa.array(self.head(place), _STORED_TIME).cast(_TIME)
+        """A time, stored as milliseconds since 1970; null for a number that is none: a producer may send any."""
+        times = self.head(place)
+        try:
+            return pa.array(times, _STORED_TIME).cast(_TIME)
+        except pa.ArrowInvalid:
+            return pa.array([each if abs(each) <= _MOST_MS else None for each in times], _STORED_TIME).cast(_TIME)
 
 
 def _keys(rows: _Rows) -> pa.Array:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, TypeVar
 from rocketpy.client.api import offset as offset_api
 from rocketpy.client.homes import home_of
 from rocketpy.consumer.offsets.queue_offsets import QueueOffsets
-from rocketpy.errors import SubscriptionGroupNotExistError
+from rocketpy.errors import RocketMQError, SubscriptionGroupNotExistError
 from rocketpy.spark.source.retrying import retried
 from rocketpy.spark.source.topics import chosen_queues
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
     from rocketpy.message import MessageQueue
+    from rocketpy.spark.source.offsets import Offsets
     from rocketpy.spark.source.options import SourceOptions
 
 __all__ = ["Brokers"]
@@ -67,6 +68,19 @@ class Brokers:
         """
         return self._home.call(self._client.routes.refresh_existing, topic) is not None
 
+    def names(self, topic: str) -> frozenset[str]:
+        """The names of the brokers that have queues of a topic to read now; none if the name servers do not know it.
+
+        Raises:
+            RocketMQError: the name servers do not answer.
+        """
+
+        async def ask() -> frozenset[str]:
+            route = await self._client.routes.refresh_existing(topic)
+            return frozenset() if route is None else frozenset(queue.broker_name for queue in route.subscribe)
+
+        return self._home.call(retried, ask, self._options, doing=f"looking for the brokers of {topic}")
+
     def bounds(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, tuple[int, int]]:
         """The offsets of the oldest and of the next message of each queue.
 
@@ -111,23 +125,45 @@ class Brokers:
         """
         return self._of_each(self._offsets.committed, queues, "asking for committed offsets")
 
-    def commit(
-        self, group: str, offsets: Mapping[MessageQueue, int], *, patient: bool = False
-    ) -> dict[MessageQueue, int]:
-        """Commit offsets of a group. Returns those that are committed.
+    def commit(self, group: str, offsets: Offsets) -> Offsets:
+        """Commit offsets of a group, and try again when a broker does not answer. Returns those that are committed.
 
         A broker knows the group once something was pulled from it, and until then it takes no offsets of the group.
 
         Args:
             group: the group.
             offsets: by queue, each that of the next message to read.
-            patient: whether to try again when a broker does not answer.
 
         Raises:
             RocketMQError: a broker does not answer, or refuses.
         """
+        done: Offsets = {}
+        self._of_each(self._teller(group, offsets, done), offsets, f"committing offsets of {group}", commits=True)
+        return done
+
+    def commit_some(self, group: str, offsets: Offsets) -> tuple[Offsets, dict[MessageQueue, RocketMQError]]:
+        """Commit offsets of a group where that is possible now. Returns those that are committed, and what failed.
+
+        Args:
+            group: the group.
+            offsets: by queue, each that of the next message to read.
+        """
+        done: Offsets = {}
+        failures: dict[MessageQueue, RocketMQError] = {}
+        tell = self._teller(group, offsets, done)
+
+        async def attempt(queue: MessageQueue) -> None:
+            try:
+                await tell(queue)
+            except RocketMQError as error:
+                failures[queue] = error
+
+        self._home.call(partial(self._offsets.of_each, commits=True), attempt, list(offsets))
+        return done, failures
+
+    def _teller(self, group: str, offsets: Offsets, done: Offsets) -> Callable[[MessageQueue], Awaitable[None]]:
+        """What commits the offset of a queue, and notes it in `done` unless the broker does not know the group."""
         client = self._client
-        done: dict[MessageQueue, int] = {}
 
         async def tell(queue: MessageQueue) -> None:
             address = await self._offsets.master(queue)
@@ -138,11 +174,7 @@ class Brokers:
                 )
                 done[queue] = offset
 
-        if patient:
-            self._of_each(tell, offsets, f"committing offsets of {group}", commits=True)
-        else:
-            self._home.call(partial(self._offsets.of_each, commits=True), tell, list(offsets))
-        return done
+        return tell
 
     def _of_each(
         self,

@@ -60,7 +60,7 @@ class MessageRead:
             raise ConfigError("the RDD has no group to commit offsets for: give rdd the group")
         offsets = {each.queue: each.until for each in self.ranges}
         with clients().use(options.client) as client:
-            done = Brokers(client.trio_client, options).commit(group, offsets, patient=True)
+            done = Brokers(client.trio_client, options).commit(group, offsets)
         # A broker of which only empty ranges were planned was not asked for messages, so it need not know the group.
         unknown = [each for each in self.ranges if each.size and each.queue not in done]
         if unknown:

@@ -12,6 +12,7 @@ import attrs
 
 from rocketpy.errors import ConfigError
 from rocketpy.message import MessageQueue
+from rocketpy.moments import checked_moment
 from rocketpy.spark.option_values import json_value
 from rocketpy.wire.names import check_topic
 
@@ -134,6 +135,7 @@ def times(name: str, text: str) -> dict[MessageQueue, int]:
     for queue, value in found.items():
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
             raise ConfigError(f"{name} has {value!r:.100} for {queue}: give milliseconds since 1970")
+        checked_moment(f"the time of {queue} in {name}", value)
     return found
 
 

@@ -90,6 +90,8 @@ class Progress:
         if answer.min_offset > start:
             self._lost(min(answer.min_offset, until), f"the oldest message has offset {answer.min_offset}")
             self.position = answer.min_offset
+        elif answer.status is PullStatus.OFFSET_ILLEGAL and answer.max_offset > start:
+            pass  # an administrator has reset the group; a broker tells that a few times, and then answers
         elif answer.status is PullStatus.NO_MATCHED_MSG or answer.max_offset > start:
             self.position = max(start, answer.next_begin_offset)
         elif self._idle >= self.patience:

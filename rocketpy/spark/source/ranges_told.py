@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import ConfigError
+from rocketpy.moments import checked_moment
 from rocketpy.spark.option_values import one_word, whole_number
 from rocketpy.spark.source.positions import (
     EARLIEST,
@@ -85,5 +86,5 @@ def _the_one(own: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 def _times(name: str, text: str) -> dict[MessageQueue, int] | int:
     if name.endswith("Timestamp") and not name.endswith("ByTimestamp"):
-        return whole_number(name, text, 0)
+        return checked_moment(name, whole_number(name, text, 0))
     return times(name, text)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rocketpy.errors import RocketMQError
-from rocketpy.logs import get_logger
+from rocketpy.logs import counted, get_logger
 from rocketpy.spark.source.brokers import Brokers
 from rocketpy.spark.source.clients import clients
 from rocketpy.spark.source.offsets import as_json, limited, of_json, total
@@ -181,10 +181,18 @@ class StreamRead:
         changed = {queue: end for queue, end in _offsets(end).items() if self._committed.get(queue) != end}
         try:
             with clients().use(self.options.client) as client:
-                self._committed.update(Brokers(client.trio_client, self.options).commit(group, changed))
+                done, failures = Brokers(client.trio_client, self.options).commit_some(group, changed)
         except RocketMQError as error:
             # It only shows how far the group is: the checkpoint is what counts, and the next commit says more.
             logger.warning("the offsets of %s are not committed: %s", group, error)
+            return
+        self._committed.update(done)
+        for broker in sorted({queue.broker_name for queue in failures}):
+            failed = [queue for queue in sorted(failures) if queue.broker_name == broker]
+            logger.warning(
+                "the offsets of %s in %s at %s are not committed: %s",
+                group, counted(len(failed), "queue"), broker, failures[failed[0]],
+            )  # fmt: skip
 
     def prepare_available_now(self) -> None:
         """From here on, read to where queues end now, and no further.
