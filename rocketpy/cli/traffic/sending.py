@@ -118,6 +118,8 @@ class Sending:
             for items in _parted(chunk):
                 frame = _Frame(items, items[0].line, items[-1].line)
                 await self._room.acquire_on_behalf_of(frame.first)
+                if self._error is not None:  # it came while this task had room already, and waited for its turn
+                    return
                 self._open[frame.first] = frame
                 self._read = frame.last
                 start_whole(nursery, self._send, frame)
