@@ -165,7 +165,6 @@ class RunningConsumer(Background):
         await nursery.start(self._assign)
 
     @trio.lowlevel.enable_ki_protection
-    @trio.lowlevel.enable_ki_protection
     async def _consume(self, *, task_status: trio.TaskStatus[None]) -> None:
         try:
             with self._consuming, heard(f"consumer {self._config.group}", self._note_crash):

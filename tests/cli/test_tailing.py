@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
@@ -25,8 +26,9 @@ from rocketpy.cli.traffic.tailing import Request, Tail
 from rocketpy.client.api.pull import PullForm
 from rocketpy.message import MessageQueue
 from rocketpy.seams import wall_ms
-from rocketpy.wire.sysflag import PullSysFlag
+from rocketpy.wire.sysflag import INNER_BATCH, NEED_UNWRAP, PullSysFlag
 from tests.admin.scene import Scene, scene
+from tests.consumer.helpers import stored
 from tests.system.consuming import wait_until
 
 
@@ -298,6 +300,29 @@ async def test_a_damaged_message_is_left_out(autojump_clock: MockClock, monkeypa
         await Tail(s.admin, Request(topic="Orders", start=Start("begin")), shown.emit, shown.notes.append).run()
         assert shown.bodies == [b"0", b"1", b"3", b"4"]
         assert shown.notes == ["the message at Orders@broker-a:0+2 is damaged and left out: its checksum is wrong"]
+
+
+async def test_a_batch_that_is_damaged_inside_is_left_out(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scene(queues=1) as s:
+        await s.world.send(5)
+        ask = PullForm.ask
+        batch = stored(1, body=b"no batch", sys_flag=INNER_BATCH | NEED_UNWRAP)
+
+        async def answered(form: PullForm, pool: Any, address: str, offset: int, *more: Any, **named: Any) -> Any:
+            found = await ask(form, pool, address, offset, *more, **named)
+            if offset == 0:
+                return attrs.evolve(found, messages=[found.messages[0], batch, *found.messages[2:]])
+            return found
+
+        monkeypatch.setattr(PullForm, "ask", answered)
+        shown = Shown()
+        await Tail(s.admin, Request(topic="Orders", start=Start("begin")), shown.emit, shown.notes.append).run()
+        assert shown.bodies == [b"0", b"2", b"3", b"4"]
+        assert shown.notes[0].startswith(
+            "the message at Orders@broker-a:0+1 is damaged and left out: item 0 of a batch"
+        )
 
 
 async def test_a_broker_that_does_not_hold_pulls_is_not_asked_all_the_time(

@@ -11,7 +11,7 @@ import attrs
 from rocketpy.admin.reading import READER_GROUP
 from rocketpy.client.api.group import check_filter
 from rocketpy.client.api.pull import PullForm
-from rocketpy.consumer.unwrapping import unwrapped
+from rocketpy.consumer.unwrapping import good_from, unwrapped
 from rocketpy.errors import BrokerUnreachableError, MessageDecodeError
 from rocketpy.logs import counted
 from rocketpy.results import PullStatus
@@ -139,14 +139,20 @@ class QueueReader:
         if found.status is PullStatus.OFFSET_ILLEGAL:
             self._move(found.next_begin_offset)
             return (), found.next_begin_offset == position
-        self.position = max(position, found.next_begin_offset)
         if found.status is not PullStatus.FOUND:
+            self.position = max(position, found.next_begin_offset)
             return (), found.status is PullStatus.NO_NEW_MSG
-        return self._wanted.of(unwrapped(found.messages, position)), False
+        try:
+            messages = unwrapped(found.messages, position)
+        except MessageDecodeError as error:
+            return self._damaged(error), False
+        self.position = max(position, found.next_begin_offset)
+        return self._wanted.of(messages), False
 
     def _damaged(self, error: MessageDecodeError) -> Sequence[MessageExt]:
-        """The messages before one that is damaged, which is left out."""
-        messages: list[MessageExt] = list(error.decoded)
+        """The messages before one that is damaged, which is left out: of two, the first."""
+        messages, earlier = good_from(list(error.decoded), self.position)
+        error = earlier or error
         damaged = messages[-1].queue_offset + 1 if messages else self.position
         self._note(f"the message at {self.queue}+{damaged} is damaged and left out: {error}")
         self.position = damaged + 1
