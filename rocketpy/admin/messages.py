@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rocketpy.admin.servers import Servers
     from rocketpy.results import SendResult
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "check_key"]
 
 _ALL_TIME = 2**62
 _MOST = 100_000
@@ -363,8 +363,14 @@ class Messages(Part):
 # --- steps ---------------------------------------------------------------------------------------------
 
 
-def _is_key(key: object) -> bool:
-    return isinstance(key, str) and key.strip() != "" and " " not in key
+def check_key(key: object) -> None:
+    """Refuse what can be no key of a message.
+
+    Raises:
+        ConfigError: it is empty or has spaces.
+    """
+    if not isinstance(key, str) or key.strip() == "" or " " in key:
+        raise ConfigError(f"a key must be non-empty text without spaces, not {key!r:.100}")
 
 
 def _check_tags(tags: object) -> None:
@@ -396,8 +402,7 @@ async def _query(
     servers: Servers, topic: str, key: str, *, begin: int = 0, end: int = _ALL_TIME, unique: bool = False
 ) -> tuple[MessageExt, ...]:
     """Messages with a key, or with a unique id, from all masters that hold the topic."""
-    if not _is_key(key):
-        raise ConfigError(f"a key must be non-empty text without spaces, not {key!r:.100}")
+    check_key(key)
     masters = await servers.masters_of(topic)
 
     async def ask(name: str, address: str) -> list[MessageExt]:

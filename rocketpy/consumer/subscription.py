@@ -12,6 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
@@ -43,6 +44,8 @@ class Subscription:
     listener: Listener | None
     directly: Listener | None = None
     """The listener for messages that an administrator wants consumed directly, duplicates or not."""
+    given: Listener | None = None
+    """The user's function, around which both are wrapped."""
 
     def wants(self, message: MessageExt) -> bool:
         """Whether a message has a wanted tag. Brokers only compare hashes, which different tags may share."""
@@ -71,6 +74,11 @@ def next_version() -> int:
     with _versions:
         _last_version = max(_last_version + 1, wall_ms())
         return _last_version
+
+
+def _is_same(before: Listener | None, now: Listener) -> bool:
+    """Whether two listeners are one. A bound method is another object each time it is named."""
+    return before is now or (isinstance(before, MethodType) and isinstance(now, MethodType) and before == now)
 
 
 class Subscriptions:
@@ -105,7 +113,7 @@ class Subscriptions:
             self._by_topic[self.retry_topic] = Subscription(retried, None)
 
     def add(self, topic: str, listener: Listener, *, tags: str | None = None, sql: str | None = None) -> None:
-        """Subscribe to a topic; an earlier subscription to it is replaced.
+        """Subscribe to a topic; an earlier subscription to it is replaced. With the same listener, only the filter is.
 
         Raises:
             ConfigError: the topic, the expression or the listener cannot be used.
@@ -118,7 +126,11 @@ class Subscriptions:
             raise ConfigError(f"subscribe {topic} by tags or by sql, not by both")
         data = subscription_data(topic, tags, sql)
         warn_of_separator(topic, tags)
-        self._by_topic[topic] = Subscription(data, self._wrap(listener), self._wrap_directly(listener))
+        before = self._by_topic.get(topic)
+        if before is not None and _is_same(before.given, listener):
+            self._by_topic[topic] = attrs.evolve(before, data=data)
+        else:
+            self._by_topic[topic] = Subscription(data, self._wrap(listener), self._wrap_directly(listener), listener)
         self._on_change()
 
     def adopt(self, others: Subscriptions) -> None:

@@ -120,6 +120,8 @@ async def test_messages_with_a_key(autojump_clock: MockClock) -> None:
         assert await look(s, key="BB", count=100) == [b"0", b"3", b"6"]  # more than the index returns: it is not used
         assert await look(s, key="BB", tags="other") == []
         assert sorted(await look(s, key="BB", start=Start("begin"))) == [b"0", b"3", b"6"]
+        with pytest.raises(ConfigError, match="a key must be non-empty text without spaces, not 'A a'"):
+            await look(s, key="A a")
 
 
 async def test_more_messages_with_a_key_than_brokers_return(autojump_clock: MockClock) -> None:

@@ -213,7 +213,7 @@ def test_the_message_may_be_given_by_keyword(surface, namesrv, topic, seen):
             await call(producer.send_batch(messages=[message, message]))
             await call(producer.send_many(messages=[message]))
             with pytest.raises(ReplyTimeoutError):
-                await call(producer.request(message=message, timeout=0.05))
+                await call(producer.request(message=message, timeout=1))
             with pytest.raises(TypeError, match="missing 1 required positional argument: 'message'"):
                 await call(producer.send())
         made = surface.module.TransactionProducer("tg", namesrv=namesrv, checker=print, executor=lambda *_: "commit")
@@ -228,7 +228,7 @@ def test_the_message_may_be_given_by_keyword(surface, namesrv, topic, seen):
 def test_the_message_of_a_future_may_be_given_by_keyword(namesrv, topic, seen):
     with seen.telemetry.instrument(rocketpy.sync.Producer("pg", namesrv=namesrv)) as producer:
         assert producer.send_soon(message=Message(topic, b"1")).result(30)
-        request = producer.request_soon(message=Message(topic, b"2"), timeout=0.05)
+        request = producer.request_soon(message=Message(topic, b"2"), timeout=1)
         assert isinstance(request.exception(30), ReplyTimeoutError)
     assert [span.name.split()[0] for span in seen.spans()] == ["send", "request"]
 

@@ -13,7 +13,7 @@ import trio
 from trio.testing import MockClock
 
 from rocketpy.consumer.push import PushConsumer
-from rocketpy.message import MessageExt
+from rocketpy.message import MessageExt, MessageQueue
 from rocketpy.results import ConsumeResult, MessageModel
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
@@ -293,6 +293,36 @@ async def test_OR1_a_listener_that_replaces_one_gets_what_comes_again_from_the_r
             await trio.sleep(6)
             assert [message.queue_offset for message in new.messages] == [0, 1]
             assert consumer.status().queues[scripted.queue(topic="%RETRY%billing")].commit_offset == 2
+
+
+class Wrapping:
+    """A listener that is a method, which is another object each time it is named."""
+
+    def __init__(self) -> None:
+        self.got: list[int] = []
+
+    def consume(self, message: MessageExt | list[MessageExt]) -> None:
+        self.got += [each.queue_offset for each in (message if isinstance(message, list) else [message])]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"consume_message_batch_max_size": 2}, {"before_consume": print}], ids=["bare", "lists", "hooks"]
+)
+async def test_OR1_a_listener_that_gets_another_filter_keeps_its_queue(
+    autojump_clock: MockClock, settings: dict[str, Any]
+) -> None:
+    listener, revoked = Wrapping(), list[MessageQueue]()
+    async with scripted.world() as w:
+        Locks(w.broker)
+        w.broker.store(3)
+        async with orderly(w, listener.consume, on_revoked=revoked.extend, **settings) as consumer:
+            await wait_until(lambda: len(listener.got) == 3)
+            consumer.subscribe("Orders", listener.consume, tags="paid")
+            await trio.sleep(30)
+            assert (listener.got, revoked) == ([0, 1, 2], [])
+            consumer.subscribe("Orders", Wrapping().consume, tags="paid")
+            await trio.sleep(30)
+            assert len(revoked) == 1
 
 
 @pytest.mark.parametrize("model", [MessageModel.CLUSTERING, MessageModel.BROADCASTING])

@@ -152,7 +152,7 @@ def test_a_broker_that_dies_in_the_middle(write, dying, failed_sends):
         return
     counts = made.write(rows, columns=("value",)).counts
     cluster.start_broker(0)
-    stored = len(cluster.messages("Dying"))
+    stored = len({message.body for message in cluster.messages("Dying")})  # a frame that is late is sent again
     assert 200 <= stored <= 300
     assert stored - IN_FLIGHT <= counts.sent <= stored
     assert counts.sent + counts.failed == 500

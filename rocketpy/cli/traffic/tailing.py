@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 import trio
 
+from rocketpy.admin.messages import check_key
 from rocketpy.admin.servers import Servers
 from rocketpy.cli.traffic.choosing import chosen, matching
 from rocketpy.cli.traffic.reading import QueueReader, Wanted
@@ -89,6 +90,8 @@ class Tail:
             raise ConfigError("pass --tags or --sql, not both")
         if request.count is not None and not 1 <= request.count <= MAX_LAST:
             raise ConfigError(f"the number of messages must be between 1 and {MAX_LAST}, not {request.count}")
+        if request.key is not None:
+            check_key(request.key)
         self._servers = Servers(admin.client)
         self._request = request
         self._emit = emit

@@ -17,11 +17,12 @@ _BACK_PAUSE: Final = 1.0
 """Seconds between two looks for it."""
 
 
-def wait_for_all(away: Callable[[], Collection[str]]) -> None:
+def wait_for_all(topic: str, away: Callable[[], Collection[str]]) -> None:
     """Wait until all brokers are there that may have messages of an earlier attempt.
 
     Args:
-        away: tells which of them the name servers do not know now.
+        topic: where the messages are.
+        away: tells at which of them the name servers know no queue of the topic now.
 
     Raises:
         RocketMQError: one of them has been away for half a minute.
@@ -30,8 +31,8 @@ def wait_for_all(away: Callable[[], Collection[str]]) -> None:
     while missing := sorted(away()):
         if time.monotonic() >= until:
             raise RocketMQError(
-                f"the name servers do not know {', '.join(missing)} now, so messages that an earlier attempt has "
-                "stored there cannot be found, and would be stored twice: start it again; if it is gone for good, "
-                "start the driver again"
+                f"the name servers know no queue of the topic {topic} at {', '.join(missing)} now, so messages that an "
+                "earlier attempt has stored there cannot be found, and would be stored twice: start that broker again; "
+                "if it is gone for good, or no longer has the topic, start the driver again"
             )
         threading.Event().wait(_BACK_PAUSE)

@@ -201,7 +201,7 @@ class MarkerLog:
             RocketMQError: a broker that had markers is not known to the name servers, for half a minute; or the log
                 cannot be read.
         """
-        wait_for_all(partial(self._away, before))
+        wait_for_all(self._topic, partial(self._away, before))
         return self.state()
 
     def _away(self, before: LogState) -> frozenset[str]:

@@ -148,7 +148,7 @@ class StoredRows:
         with clients().use(options.client) as client:
             search = _Search(client, options, max(0, since - CLOCKS_DIFFER))
             if topic == self._config.mapping.topic:
-                wait_for_all(lambda: self._brokers - search.brokers.names(topic))
+                wait_for_all(topic, lambda: self._brokers - search.brokers.names(topic))
             until = time.monotonic() + _QUIET_WITHIN
             while search.look_on(lambda columns: self._take(columns, found)):
                 if time.monotonic() >= until:

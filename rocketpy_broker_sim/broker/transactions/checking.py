@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -58,6 +59,7 @@ A_STRETCH = 256
 _BYTES_A_STRETCH = 4 * 1024 * 1024
 _HOUR_MS = 3_600_000
 _ENDED_IN_THIS_RUN = (Mark.COMMITTED, Mark.ROLLED_BACK)
+_ENDED = (*_ENDED_IN_THIS_RUN, Mark.ENDED)
 _NEVER_STORABLE = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
@@ -152,9 +154,7 @@ class CheckService:
                 if is_copy(record.properties) and key[1]:
                     self._find_copy(key, at, seen.get(key))
                 state = window.state(at)
-                if len(seen) < MOST_SUCCESSORS and (
-                    state in (Mark.OPEN, *_ENDED_IN_THIS_RUN) or is_copy(record.properties)
-                ):
+                if len(seen) < MOST_SUCCESSORS and (state in (Mark.OPEN, *_ENDED) or is_copy(record.properties)):
                     seen[key] = at
             offset = following
             yield
@@ -166,13 +166,14 @@ class CheckService:
         """
         window = self._ledger.window
         if former is not None and self._ledger.is_unsure and window.state(former) in _ENDED_IN_THIS_RUN:
-            self._commit()  # the disk may still refuse the end
+            with suppress(StoreError):  # a disk that refuses the end has the message open again
+                self._commit()
         state = Mark.GONE if former is None else window.state(former)
         if former is not None and state is Mark.OPEN:
             window.mark(former, Mark.MOVED)
         if window.state(at) is not Mark.OPEN:
             return
-        if state in (Mark.ENDED, *_ENDED_IN_THIS_RUN):
+        if state in _ENDED:
             self._ledger.end_copy(at)
         else:
             window.note_copy(key, at)

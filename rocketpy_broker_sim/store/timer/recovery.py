@@ -160,7 +160,10 @@ class TimerRecovery:
         log.warning("the timer log ends at %d, before %d slots of the wheel: they are rebuilt", end, len(lost))
         for tick in lost:
             self._wheel.drop(tick)
-        begin = max(self._log.start, min(slot.first for slot in lost.values()))
+        begin = min(slot.first for slot in lost.values())
+        if any(slot.first >= end for slot in lost.values()):  # its chain was written again, behind the end: all of it
+            begin = self._log.start
+        begin = max(self._log.start, begin)
         for position, unit in self._log.scan(self._log.unit_at(begin), end):
             if unit is not None:
                 self._apply(position, unit, lost)

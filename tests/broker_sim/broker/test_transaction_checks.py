@@ -348,6 +348,35 @@ async def test_TX1_what_ends_before_its_copies_are_found_after_a_kill_is_committ
         assert questions(client) == []
 
 
+async def test_TX1_what_ends_before_its_copy_is_found_is_committed_once_after_a_second_kill(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, network = MemoryStorage(), MemoryNetwork()
+
+    async def never(steps: Generator[None, None, object]) -> object:
+        return await trio.sleep_forever()
+
+    async with open_broker(settings(), network=network, storage=storage) as broker:
+        async with client_of(network, broker.address) as client:
+            half = await send_half(client)
+            await stay(client, 62)
+            broker.kill()
+    storage.unlink("config/consumerOffset.json")  # how far it was is not on the disk
+    with monkeypatch.context() as patch:
+        patch.setattr(checking, "in_slices", never)
+        async with open_broker(settings(), network=network, storage=storage) as broker:
+            async with client_of(network, broker.address) as client:
+                assert (await end(client, half)).code == 0
+                await stay(client, 10)
+                broker.kill()
+    if storage.exists("config/consumerOffset.json"):
+        storage.unlink("config/consumerOffset.json")
+    async with broker_and_client(network, storage) as (broker, client):
+        await stay(client, 62)
+        assert questions(client) == []
+        assert len(stored(broker, "T")) == 1
+
+
 async def test_what_has_ended_is_known_after_a_stop_in_order(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with broker_and_client(storage=storage) as (broker, client):

@@ -111,6 +111,19 @@ def test_DL4_messages_without_a_unit_count_as_taken_once_the_progress_is_saved()
     assert list(again.timers.wheel.slots) == [TICK, TICK + 2, TICK + 3]
 
 
+def test_DL4_a_slot_that_was_replaced_behind_the_end_of_the_log_has_what_it_had_before() -> None:
+    kit = Kit()
+    first, second = kit.add(5, 5)
+    kit.flush()
+    places = kit.put(2)
+    kit.timers.add([TimerEntry(TICK + 9, PLAIN, *places[1], 7)], NOW)  # the one before it was delivered at once
+    kit.timers.replace(TICK + 5, kit.units(5)[1:], NOW)
+    kit.timers.wheel.write(kit.timers.wheel.take_changes())
+    again = kit.killed()
+    assert again.timers.queue_offset == 2, "the messages after them are taken again"
+    assert again.positions(5) == [first[0], second[0]], "the first one may come twice"
+
+
 def test_DL4_units_of_earlier_messages_do_not_end_the_log() -> None:
     kit = Kit()
     add_some(kit, kit.put(3), 0, 1, 0, 0, 2, 1)
