@@ -145,7 +145,10 @@ class QueueReader:
         try:
             messages = unwrapped(found.messages, position)
         except MessageDecodeError as error:
-            return self._damaged(error), False
+            before = self._damaged(error)
+            behind = [each.queue_offset for each in found.messages if each.queue_offset >= self.position]
+            self.position = min(behind, default=max(self.position, found.next_begin_offset))  # it is left out whole
+            return before, False
         self.position = max(position, found.next_begin_offset)
         return self._wanted.of(messages), False
 
