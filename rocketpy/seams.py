@@ -30,8 +30,10 @@ __all__ = [
 # --- wall clock --------------------------------------------------------------------------------------
 
 
+_walls: list[Callable[[], int]] = []
+"""What was injected and not taken back; the last one counts."""
 _wall: Callable[[], int] | None = None
-"""What was injected; the system's clock when nothing was, which is asked for every message and so without a detour."""
+"""That one; the system's clock when nothing was injected, which is asked for every message and so without a detour."""
 
 
 def wall_ms() -> int:
@@ -41,14 +43,15 @@ def wall_ms() -> int:
 
 @contextmanager
 def wall_clock(clock: Callable[[], int]) -> Iterator[None]:
-    """Inject `clock` for the time of a block."""
+    """Inject `clock` for the time of a block. Blocks may end in any order."""
     global _wall
-    before = _wall
+    _walls.append(clock)
     _wall = clock
     try:
         yield
     finally:
-        _wall = before
+        _walls.remove(clock)
+        _wall = _walls[-1] if _walls else None
 
 
 # --- randomness --------------------------------------------------------------------------------------

@@ -180,7 +180,8 @@ class RemotingServer:
 
     def _admit(self, stream: trio.abc.Stream, nursery: trio.Nursery) -> bool:
         """Start to serve a connection, if the bounds allow one more."""
-        host = _host_of(addresses_of(stream)[1])
+        peer = addresses_of(stream)[1]  # asked once: after a reset the system does not know it any more
+        host = _host_of(peer)
         if self._stopping:
             return False
         if len(self.connections) >= self._limits.max_connections:
@@ -193,6 +194,7 @@ class RemotingServer:
             stream,
             self._handler,
             self._timers,
+            address=peer,
             hooks=self._hooks,
             limits=self._limits.connection,
             on_kept=self._note_kept,

@@ -373,7 +373,7 @@ def _each(values: list[Any], item: Codec, put: Callable[[Any], object]) -> Gener
 def _map_codec(key: Codec, item: Codec) -> Codec:
     def read(value: Any) -> dict[Any, Any]:
         pairs = ((key.read(name), item.read(each)) for name, each in object_of(value).items() if each is not None)
-        return {name: found for name, found in pairs if found is not None}
+        return {name: found for name, found in pairs if name is not None and found is not None}
 
     def steps(value: Any) -> Generator[None, None, dict[Any, Any]]:
         found: dict[Any, Any] = {}
@@ -381,8 +381,8 @@ def _map_codec(key: Codec, item: Codec) -> Codec:
         for index, name in enumerate(list(raw)):
             each = raw.pop(name)
             made = each if each is None else item.read(each) if item.steps is None else (yield from item.steps(each))
-            if made is not None:
-                found[key.read(name)] = made
+            if made is not None and (read_name := key.read(name)) is not None:
+                found[read_name] = made
             if item.steps is not None or not index % _AT_ONCE:
                 yield
         return found

@@ -15,6 +15,7 @@ from rocketpy.errors import ConnectionLostError, TransportError
 from rocketpy.remoting.connection import Connection, open_connection
 from rocketpy.remoting.limits import ServerLimits
 from rocketpy.remoting.memory import MemoryNetwork
+from rocketpy.remoting.memory_stream import MemoryStream
 from rocketpy.remoting.network import Listener, Network, TcpNetwork
 from rocketpy.remoting.pool import ConnectionPool
 from rocketpy.remoting.rounds import RoundShare, Steadily
@@ -87,6 +88,30 @@ async def test_connections_of_one_host_are_bounded(memory: MemoryNetwork, caplog
         assert await is_closed(await connect(memory, server))
         assert len(server.connections) == 1
     assert "127.0.0.1: refused: 1 connections from there are open" in caplog.text
+
+
+async def test_a_connection_that_is_reset_while_it_is_let_in_does_not_count_for_ever(
+    memory: MemoryNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once the peer has reset it, the system does not say any more from where it came."""
+    asked: list[str] = []
+
+    def address(stream: MemoryStream) -> str:
+        asked.append("127.0.0.1:5" if not asked else "")
+        return asked[-1]
+
+    async with running_server(memory, limits=ServerLimits(max_connections_per_host=1)) as server:
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryStream, "peer_address", property(address, lambda stream, value: None), raising=False)
+            stream = await connect(memory, server)
+            await wait_all_tasks_blocked()
+            assert asked
+        await trio.aclose_forcefully(stream)
+        await wait_all_tasks_blocked()
+        assert not server.connections
+        await connect(memory, server)
+        await wait_all_tasks_blocked()
+        assert len(server.connections) == 1
 
 
 async def test_those_who_wait_to_be_let_in_come_in_together() -> None:

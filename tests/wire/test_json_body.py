@@ -10,6 +10,7 @@ import pytest
 from rocketpy.errors import RemoteProtocolError
 from rocketpy.wire.json_body import Body, Int32, body, member
 from rocketpy.wire.limits import WireLimits
+from rocketpy.wire.steps import run_steps
 from tests.tables import Table
 
 
@@ -99,6 +100,14 @@ def test_numbers_and_text_stand_for_each_other() -> None:
     )
     assert (found.plain_text, found.number, found.small, found.truth) == ("5", 12, 3, True)
     assert found.inner == Inner(name="1", weight=2.0)
+
+
+@pytest.mark.parametrize("name", ['""', '"null"'])
+def test_an_entry_of_a_map_is_left_out_if_its_key_is_none(name: str) -> None:
+    """Java has a null there, which nobody who counts by numbers expects."""
+    data = b'{"byNumber":{%b:"lost",0:"zero"}}' % name.encode()
+    assert Everything.decode(data).by_number == {0: "zero"}
+    assert run_steps(Everything.decode_steps(data)).by_number == {0: "zero"}
 
 
 def test_other_names_count() -> None:
