@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from rocketpy.errors import ConfigError, RocketMQError
+from rocketpy.logs import counted
 from rocketpy.wire.enums import MessageModel
-from rocketpy.wire.names import SCHEDULE_TOPIC, is_retry_topic, retry_topic
+from rocketpy.wire.names import SCHEDULE_TOPIC, TIMER_TOPIC, is_retry_topic, retry_topic
 from rocketpy_broker_sim.broker.delays.delay import level_of_queue, target
 from rocketpy_broker_sim.broker.tables.subscriptions import DEFAULT_GROUPS
 from rocketpy_broker_sim.cluster.arguments import names_like
@@ -102,7 +103,7 @@ async def wait_consumed(
     timeout: float,
     next_arrival: Callable[[], Awaitable[None]],
 ) -> None:
-    """Wait until a group has consumed all messages of a topic, including those that wait for a retry.
+    """Wait until a group has consumed all messages of a topic, including those that wait for a retry or a moment.
 
     If the topic does not exist yet, or the group does not consume it yet, this waits for that too.
 
@@ -130,6 +131,10 @@ async def wait_consumed(
                 pause = min(2 * pause, _LAST_PAUSE)
             elif any(_delayed(brokers(), topics)):
                 await next_arrival()
+                pause = _FIRST_PAUSE
+            elif any(_timed(brokers(), topics)):
+                with trio.move_on_after(_LAST_PAUSE):  # a recall ends the wait, and nothing arrives then
+                    await next_arrival()
                 pause = _FIRST_PAUSE
             else:
                 return
@@ -202,7 +207,7 @@ def no_group(brokers: Sequence[Broker], group: str) -> str:
 def unconsumed(brokers: Sequence[Broker], group: str, topic: str) -> list[str]:
     """The queues and delayed messages of a topic that a group has not consumed, one line each."""
     topics = (topic, retry_topic(group))
-    return [*_behind(brokers, group, topics), *_delayed(brokers, topics)]
+    return [*_behind(brokers, group, topics), *_delayed(brokers, topics), *_timed(brokers, topics)]
 
 
 def _behind(brokers: Sequence[Broker], group: str, topics: Sequence[str]) -> Iterator[str]:
@@ -216,7 +221,7 @@ def _behind(brokers: Sequence[Broker], group: str, topics: Sequence[str]) -> Ite
 
 
 def _delayed(brokers: Sequence[Broker], topics: Sequence[str]) -> Iterator[str]:
-    """The messages that wait for their delay to pass."""
+    """The messages that wait for a delay level to pass."""
     for broker in brokers:
         delivered = broker.delays.schedule.progress()
         for queue_id in broker.store.reads.queue_ids(SCHEDULE_TOPIC):
@@ -225,6 +230,21 @@ def _delayed(brokers: Sequence[Broker], topics: Sequence[str]) -> Iterator[str]:
                 goal = target(message.wire_properties)
                 if goal is not None and goal[0] in topics:
                     yield f"{message.message_id} waits for its delay (level {level}) before it comes to {goal[0]}"
+
+
+def _timed(brokers: Sequence[Broker], topics: Sequence[str]) -> Iterator[str]:
+    """How many messages of each topic wait for the moment at which they are to be delivered."""
+    for broker in brokers:
+        if not broker.timers.is_on:
+            continue
+        timers, metrics = broker.timers.timers, broker.timers.metrics
+        untaken = [target(each.wire_properties) for each in read_queue(broker, TIMER_TOPIC, 0, timers.queue_offset)]
+        for topic in topics:
+            count = sum(goal is not None and goal[0] == topic for goal in untaken)
+            count += metrics.count(topic) if timers.wheel.waiting else 0
+            if count > 0:
+                name = broker.config.broker_name
+                yield f"{counted(count, 'message')} of {name} to {topic} still to be delivered at a later moment"
 
 
 def _members(brokers: Sequence[Broker], group: str) -> str:

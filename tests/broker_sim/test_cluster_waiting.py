@@ -90,6 +90,20 @@ async def test_waiting_until_all_is_consumed_takes_no_longer_than_the_consumer(a
             await cluster.wait_consumed("billing", "Orders", timeout=0)
 
 
+async def test_what_is_delivered_later_is_waited_for(autojump_clock: MockClock) -> None:
+    consumed: list[bytes] = []
+    async with LocalCluster(network="memory") as cluster:
+        await cluster.create_topic("Orders")
+        async with consumer(cluster, lambda message: consumed.append(message.body)):
+            await cluster.send(Message("Orders", b"1", delay=30))
+            await cluster.send(Message("Orders", b"2", delay=30))
+            for seconds in (0, 5):
+                with pytest.raises(WaitTimeoutError, match="2 messages of broker-a to Orders still to be delivered at"):
+                    await cluster.wait_consumed("billing", "Orders", timeout=seconds)
+            await cluster.wait_consumed("billing", "Orders", timeout=60)
+            assert sorted(consumed) == [b"1", b"2"]
+
+
 async def test_what_is_tried_again_is_waited_for(autojump_clock: MockClock) -> None:
     tries = []
 
