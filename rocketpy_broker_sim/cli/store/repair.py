@@ -128,6 +128,7 @@ def _shown(output: Output, needed: bool, plan: RepairPlan, moved: str, built: st
         output.note(f"damaged regions: {len(regions)}, {size} bytes; lost messages: {plan.lost}; {moved}")
         output.note(f"queues and index: {built}")
     if output.as_json:
-        row = {"kind": "summary", "repaired": needed and done, "regions": len(regions), "lostMessages": plan.lost}
+        lost = plan.lost if needed else 0
+        row = {"kind": "summary", "repaired": needed and done, "regions": len(regions), "lostMessages": lost}
         output.rows((), [row])
     return _DONE if done or not needed else _DAMAGED

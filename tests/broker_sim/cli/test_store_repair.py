@@ -215,18 +215,46 @@ def test_a_file_that_was_cut(look, store, size):
     assert cut.stat().st_size == 4096
 
 
-def test_a_log_that_lost_its_end(look, store):
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("content", [None, b"", b"x" * 4096, bytes(4096), b"x" * 1000])
+def test_a_log_that_lost_its_end(look, store, files, content):
     rows = messages(look, store)
-    last = max((store / "commitlog").iterdir())
-    last.unlink()
-    left = [row for row in rows if row["file"] != last.name]
-    look("check", store)
-    assert look.status == 1
-    look("repair", store)
+    names = sorted(path.name for path in (store / "commitlog").iterdir())
+    for name in names[-files:]:
+        if content is None:
+            (store / "commitlog" / name).unlink()
+        else:
+            (store / "commitlog" / name).write_bytes(content)
+    lost = [n for n, row in enumerate(rows) if row["file"] in names[-files:]]
+    repaired(look, store, lost)
+    opened = ours(store)
+    results = put_all(opened, [message(b"new", queue_id=n) for n in range(3)])
+    assert [result.queue_offset for result in results] == [20, 20, 20]  # those of the lost ones are not given again
+    opened.close()
+    assert survivors(store) == expected(lost) | {(n, 20): b"new" for n in range(3)}
+
+
+def test_a_log_that_lost_more_messages_than_a_file_has_room_for(look, tmp_path):
+    """Behind what is left of a file that was cut, place holders go on in the files behind it."""
+    opened = ours(tmp_path / "s")
+    put_all(opened, [message(b"", queue_id=n % 3) for n in range(120)])
+    opened.close()
+    store = tmp_path / "s"
+    rows = messages(look, store)
+    for path in sorted((store / "commitlog").iterdir())[1:]:
+        path.unlink()
+    first = store / "commitlog" / rows[0]["file"]
+    first.write_bytes(first.read_bytes()[: rows[10]["physicalOffset"] + 50])
+    config = tmp_path / "b.conf"
+    config.write_text("mappedFileSizeConsumeQueue=200\nmappedFileSizeCommitLog=4096\n")
+    *regions, summary = look.rows("repair", store, "-c", config)
     assert look.status == 0, look.err
-    look("check", store)
-    assert look.status == 0
-    assert survivors(store) == expected([], len(left))
+    assert summary["lostMessages"] == 110
+    assert len(regions) > 2
+    opened = ours(store)
+    results = put_all(opened, [message(b"new", queue_id=n) for n in range(3)])
+    assert [result.queue_offset for result in results] == [40, 40, 40]
+    opened.close()
 
 
 def test_queues_with_place_holders_are_read_when_every_record_is_checked(look, store):
