@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     directory = os.path.expanduser(options.directory)
     with opened_store(options) as layout:
         config = _sized(layout)
-        topics = {topic for topic, _ in layout.queues}
+        topics, unclean = {topic for topic, _ in layout.queues}, layout.unclean
         if options.dry_run:
             needed, plan = _planned(layout, options)
             return _shown(output, needed, plan, "would be moved aside", "would be rebuilt", done=False)
@@ -60,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
     if needed:
         repair.rebuild(topics)
         _verify(options)
+        if unclean or plan.tails:
+            repair.leave_unclean()
     return _shown(output, needed, plan, f"moved to {repair.folder}", "rebuilt", done=True)
 
 

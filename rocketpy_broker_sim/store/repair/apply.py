@@ -17,7 +17,7 @@ from rocketpy.errors import StoreError
 from rocketpy.seams import wall_ms
 from rocketpy_broker_sim.store import checkpoint
 from rocketpy_broker_sim.store.disk.failure import store_error
-from rocketpy_broker_sim.store.inspect.layout import INDEX
+from rocketpy_broker_sim.store.inspect.layout import ABORT, INDEX
 from rocketpy_broker_sim.store.log import commit_log
 from rocketpy_broker_sim.store.message_store import LOCK, MessageStore
 from rocketpy_broker_sim.store.queue import consume_queue, consume_queue_ext
@@ -112,6 +112,15 @@ class Repair:
                 store.delete_topics(store.reads.topics() - topics - known)
         finally:
             store.close()
+
+    def leave_unclean(self) -> None:
+        """Let the next start be one after a crash: groups may have got messages of which nothing is known any more.
+
+        Raises:
+            StoreError: The disk refused.
+        """
+        with self._translated():
+            self._storage.write_bytes_atomic(ABORT, b"repaired")
 
     # --- the parts
 

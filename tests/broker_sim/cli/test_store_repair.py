@@ -257,6 +257,23 @@ def test_a_log_that_lost_more_messages_than_a_file_has_room_for(look, tmp_path):
     opened.close()
 
 
+@pytest.mark.parametrize("unclean", [True, False])
+@pytest.mark.parametrize("lost", [[7], [59]])
+def test_the_next_start_is_careful_where_messages_may_be_lost_of_which_nothing_is_known(look, store, lost, unclean):
+    """Then a broker notes where its queues end, as groups may stand behind that."""
+    rows = messages(look, store)
+    overwrite(store, rows[lost[0]], 100, b"\xff")
+    if unclean:
+        (store / "abort").write_bytes(b"1")
+    look("repair", store, "--rebuild")
+    assert look.status == 0, look.err
+    look("check", store)
+    assert look.status == 0, look.out
+    opened = ours(store)
+    assert opened.was_unclean == (unclean or lost == [59])
+    opened.close()
+
+
 def test_queues_with_place_holders_are_read_when_every_record_is_checked(look, store):
     """As it is where another broker had the store in between, who vouches for nothing."""
     rows = messages(look, store)
