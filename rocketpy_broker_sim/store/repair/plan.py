@@ -13,6 +13,7 @@ import attrs
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy.wire.record import BLANK_SIZE, encode_blank
+from rocketpy_broker_sim.store.inspect.layout import QueueKey
 from rocketpy_broker_sim.store.inspect.rows import StoreFile
 from rocketpy_broker_sim.store.inspect.units import QueueUnits
 from rocketpy_broker_sim.store.inspect.walk import LogWalk
@@ -23,6 +24,7 @@ from rocketpy_broker_sim.store.log.place_holders import (
     place_holder,
     place_holder_size,
 )
+from rocketpy_broker_sim.store.repair.expired import expired_queues
 from rocketpy_broker_sim.store.repair.lost import LostMessage, Survivors
 
 if TYPE_CHECKING:
@@ -124,6 +126,7 @@ class RepairPlan:
         surplus: Log files that hold no record and would keep a broker from starting: those behind the end of the log,
             and empty ones before it.
         resized: The file in which the log ends, when it has not its size.
+        expired: Queues that stay as they are, because only they tell where their offsets go on.
     """
 
     regions: list[Region]
@@ -131,6 +134,7 @@ class RepairPlan:
     end: int
     surplus: list[StoreFile]
     resized: StoreFile | None
+    expired: frozenset[QueueKey]
 
     @property
     def lost(self) -> int:
@@ -209,7 +213,8 @@ class _Planner:
         for lost in self._survivors.lost([*places, (self._end, self._end + MAX_TAIL)]):
             (self._regions[lost.region].lost if lost.region < len(places) else behind).append(lost)
         tails = self._tails(behind)
-        return RepairPlan(self._regions, tails, self._end, self._surplus(tails), self._resized(tails))
+        surplus, resized = self._surplus(tails), self._resized(tails)
+        return RepairPlan(self._regions, tails, self._end, surplus, resized, expired_queues(self._layout))
 
     def _tails(self, lost: Sequence[LostMessage]) -> list[Region]:
         """What the log goes on with behind its last record: as many files as the place holders need."""
