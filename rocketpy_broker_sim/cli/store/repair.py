@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     """Repair it."""
     output = Output(as_json=options.json)
     directory = os.path.expanduser(options.directory)
-    with opened_store(options) as layout:
+    with opened_store(options, writes=True) as layout:
         config = _sized(layout)
         topics, unclean = {topic for topic, _ in layout.queues}, layout.unclean
         if options.dry_run:
