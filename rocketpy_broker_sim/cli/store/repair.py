@@ -51,6 +51,8 @@ def run(options: argparse.Namespace) -> int:
         topics, unclean = {topic for topic, _ in layout.queues}, layout.unclean
         if options.dry_run:
             needed, plan = _planned(layout, options)
+            for _ in plan.replacements() if needed else ():
+                pass  # to see that they fit: what the repair itself would refuse is refused here too
             return _shown(output, needed, plan, "would be moved aside", "would be rebuilt", done=False)
         repair = Repair(RealStorage(directory, mounts=mounts_of(directory, settings_of(options))), config)
         with repair.locked():

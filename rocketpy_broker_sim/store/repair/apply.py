@@ -84,7 +84,7 @@ class Repair:
         Raises:
             StoreError: The disk refused; the same repair may be tried again.
         """
-        replacements = [region.replacement() for region in plan.all]  # before anything is changed
+        replacements = list(plan.replacements())  # before anything is changed
         with self._translated():
             for region in plan.all:
                 self._copy(region.path, region.begin - region.file_start, region.kept - region.file_start, region.begin)

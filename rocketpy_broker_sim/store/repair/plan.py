@@ -146,6 +146,14 @@ class RepairPlan:
         """The regions and the tails."""
         return [*self.regions, *self.tails]
 
+    def replacements(self) -> Iterator[list[bytes]]:
+        """The records that take the place of each region.
+
+        Raises:
+            StoreCorruptError: They do not fit.
+        """
+        return (region.replacement() for region in self.all)
+
 
 def make_plan(layout: StoreLayout, progress: Callable[[int], None] | None = None) -> RepairPlan:
     """Go over the log and find out what must be replaced.

@@ -403,6 +403,20 @@ def test_what_cannot_be_filled_is_left_as_it_is(look, store):
     assert len(region.replacement()) == 1
 
 
+@pytest.mark.parametrize("options", [["--dry-run"], []])
+def test_a_record_that_is_too_short_for_a_place_holder_is_refused_before_anything_is_changed(look, tmp_path, options):
+    opened = ours(tmp_path / "s")
+    put_all(opened, [message(b"1,", properties="TAGS\x01d\x02") for _ in range(3)])
+    opened.close()
+    store = tmp_path / "s"
+    overwrite(store, messages(look, store)[1], 88, b"\xff")
+    before = tree(store)
+    look("repair", store, *options)
+    assert look.status == 1
+    assert "1 lost messages do not fit" in look.err
+    assert tree(store) == before
+
+
 def test_place_holders_only_look_like_messages_to_others(look, store):
     rows = messages(look, store)
     overwrite(store, rows[7], 100, b"\xff")
