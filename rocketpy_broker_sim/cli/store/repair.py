@@ -102,7 +102,11 @@ def _refuse_other_sizes(layout: StoreLayout) -> None:
 
 
 def _planned(layout: StoreLayout, options: argparse.Namespace) -> tuple[bool, RepairPlan]:
-    """Whether anything must be done, and what."""
+    """Whether anything must be done, and what.
+
+    Raises:
+        ConfigError: The settings are needed for it.
+    """
     bounds = layout.log.start, layout.log.end
     with progress_bar("checking", *bounds) as progress:
         check = Check(layout, progress=progress)
@@ -110,7 +114,13 @@ def _planned(layout: StoreLayout, options: argparse.Namespace) -> tuple[bool, Re
             pass
     with progress_bar("planning", *bounds) as progress:
         plan = make_plan(layout, progress)
-    return bool(options.rebuild or check.counts.damage), plan
+    needed = bool(options.rebuild or check.counts.damage)
+    if needed and plan.has_other_delays and not layout.has_settings:
+        raise ConfigError(
+            "the delayed messages of the store have other times of delivery than the usual messageDelayLevel gives, "
+            "and their queues would be built with that: give the settings of the broker (-c broker.conf)"
+        )
+    return needed, plan
 
 
 def _verify(options: argparse.Namespace) -> None:

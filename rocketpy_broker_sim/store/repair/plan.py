@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from rocketpy.errors import StoreCorruptError
+from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.record import BLANK_SIZE, encode_blank
+from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.inspect.layout import QueueKey
 from rocketpy_broker_sim.store.inspect.rows import StoreFile
 from rocketpy_broker_sim.store.inspect.units import QueueUnits
@@ -24,6 +26,7 @@ from rocketpy_broker_sim.store.log.place_holders import (
     place_holder,
     place_holder_size,
 )
+from rocketpy_broker_sim.store.queue.consume_queue_ext import is_address
 from rocketpy_broker_sim.store.repair.expired import expired_queues
 from rocketpy_broker_sim.store.repair.lost import LostMessage, Survivors
 
@@ -38,6 +41,7 @@ MAX_PIECE = 1024 * 1024
 MAX_TAIL = 1 << 40
 """Bytes behind the end of the log to which a unit may lead; one that leads further is damaged itself."""
 _LOST_END = "the end of the log is lost"
+_SCHEDULE = SCHEDULE_TOPIC.encode()
 _CONTRADICTORY = "a record that names another queue or offset than the one it has"
 
 
@@ -127,6 +131,7 @@ class RepairPlan:
             and empty ones before it.
         resized: The file in which the log ends, when it has not its size.
         expired: Queues that stay as they are, because only they tell where their offsets go on.
+        has_other_delays: Whether units of delayed messages have other times than the settings give.
     """
 
     regions: list[Region]
@@ -135,6 +140,7 @@ class RepairPlan:
     surplus: list[StoreFile]
     resized: StoreFile | None
     expired: frozenset[QueueKey]
+    has_other_delays: bool
 
     @property
     def lost(self) -> int:
@@ -193,7 +199,10 @@ class _Planner:
         self.messages = 0
         self._layout = layout
         self._walk = LogWalk(layout.log, progress=progress)
-        self._survivors = Survivors(layout, QueueUnits(layout))
+        self._units = QueueUnits(layout)
+        self._survivors = Survivors(layout, self._units)
+        self._levels = DelayLevels(layout.config.message_delay_level)
+        self._has_other_delays = False
         self._regions: list[Region] = []
         self._open: list[Region] = []
         """What is odd and not followed by a record yet."""
@@ -222,7 +231,8 @@ class _Planner:
             (self._regions[lost.region].lost if lost.region < len(places) else behind).append(lost)
         tails = self._tails(behind)
         surplus, resized = self._surplus(tails), self._resized(tails)
-        return RepairPlan(self._regions, tails, self._end, surplus, resized, expired_queues(self._layout))
+        expired = expired_queues(self._layout)
+        return RepairPlan(self._regions, tails, self._end, surplus, resized, expired, self._has_other_delays)
 
     def _tails(self, lost: Sequence[LostMessage]) -> list[Region]:
         """What the log goes on with behind its last record: as many files as the place holders need."""
@@ -292,9 +302,17 @@ class _Planner:
         self._regions += self._open
         self._open.clear()
         self._survivors.see(record)
+        self._has_other_delays |= record.topic == _SCHEDULE and self._is_due_otherwise(record)
         self.messages += 1
         self._timestamp = record.store_timestamp
         self._end = record.position + record.size
+
+    def _is_due_otherwise(self, record: LogRecord) -> bool:
+        """Whether the unit of a delayed message has another time than one that is built from the settings."""
+        unit = self._units.get((SCHEDULE_TOPIC, record.queue_id), record.queue_offset)
+        if unit is None or unit[:2] != (record.position, record.size) or is_address(unit[2]):
+            return False
+        return unit[2] != self._levels.deliver_time(record.properties, record.store_timestamp)
 
     def _region(self, file: StoreFile, begin: int, end: int, reason: str, *, to_file_end: bool) -> Region:
         return Region(

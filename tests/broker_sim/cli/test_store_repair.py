@@ -472,3 +472,23 @@ def test_settings_of_another_store_repair_nothing(look, store, tmp_path, setting
     assert "have 4096 bytes, not" in look.err
     assert "leave -c out" in look.err
     assert tree(store) == before
+
+
+@pytest.mark.parametrize("options", [["--rebuild", "--dry-run"], ["--rebuild"]])
+def test_delayed_messages_keep_their_times(look, tmp_path, options):
+    store, topic, config = tmp_path / "s", "SCHEDULE_TOPIC_XXXX", tmp_path / "b.conf"
+    opened = ours(store, message_delay_level="7s 8s")
+    put_all(opened, [message(topic=topic, properties="DELAY\x011\x02") for _ in range(3)])
+    opened.close()
+    units = look("consumequeue", store, "--topic", topic, "--queue", 0)
+    look("repair", store)
+    assert look.status == 0  # nothing is built there
+    before = tree(store)
+    look("repair", store, *options)
+    assert (look.status, tree(store)) == (2, before)
+    assert "give the settings of the broker (-c broker.conf)" in look.err
+    sizes = "mappedFileSizeConsumeQueue=200\nmappedFileSizeCommitLog=4096\n"
+    config.write_text(f"messageDelayLevel=7s 8s\n{sizes}")
+    look("repair", store, "-c", config, "--rebuild")
+    assert look.status == 0, look.err
+    assert look("consumequeue", store, "--topic", topic, "--queue", 0) == units
