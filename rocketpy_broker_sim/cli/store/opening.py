@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rocketpy.errors import ConfigError
 from rocketpy_broker_sim.cli.logs import log
 from rocketpy_broker_sim.cli.options import text_of_file
 from rocketpy_broker_sim.config import read_broker_properties
@@ -37,16 +37,39 @@ def settings_of(options: argparse.Namespace) -> MessageStoreConfig | None:
     return config.store
 
 
-def mounts_of(directory: str, config: MessageStoreConfig | None) -> dict[str, str]:
-    """Where the commit log lies when it lies elsewhere; a copy that holds it itself wins over the settings."""
-    if config is None or not config.store_path_commit_log or (Path(directory) / commit_log.FOLDER).is_dir():
+def mounts_of(directory: str, config: MessageStoreConfig | None, *, writes: bool = False) -> dict[str, str]:
+    """Where the commit log lies when it lies elsewhere; a copy that holds it itself wins over the settings.
+
+    Args:
+        directory: The directory of the store.
+        config: The settings of its broker, if there are any.
+        writes: Whether the store is going to be changed: then nothing is guessed.
+
+    Raises:
+        ConfigError: There are two logs, and the store is going to be changed.
+    """
+    if config is None or not config.store_path_commit_log:
         return {}
-    return {commit_log.FOLDER: os.path.expanduser(config.store_path_commit_log)}
+    inside, elsewhere = os.path.join(directory, commit_log.FOLDER), os.path.expanduser(config.store_path_commit_log)
+    if not os.path.isdir(inside):
+        return {commit_log.FOLDER: elsewhere}
+    if os.path.isdir(elsewhere) and not os.path.samefile(inside, elsewhere):
+        if writes:
+            raise ConfigError(
+                f"there are two logs, {inside} and {elsewhere} (storePathCommitLog): move away the one that is not the "
+                "broker's, or leave the setting out"
+            )
+        log.warning("there is a log in %s too (storePathCommitLog), this is the one in %s", elsewhere, inside)
+    return {}
 
 
 @contextmanager
-def opened_store(options: argparse.Namespace) -> Iterator[StoreLayout]:
+def opened_store(options: argparse.Namespace, *, writes: bool = False) -> Iterator[StoreLayout]:
     """The store of a command, for reading.
+
+    Args:
+        options: Of the command.
+        writes: Whether the store is going to be changed by what is read here.
 
     Raises:
         ConfigError: There is no store, or its settings cannot be read.
@@ -54,7 +77,7 @@ def opened_store(options: argparse.Namespace) -> Iterator[StoreLayout]:
     """
     config = settings_of(options)
     directory = os.path.expanduser(options.directory)
-    layout = open_layout(ReadOnlyStorage(directory, mounts=mounts_of(directory, config)), config)
+    layout = open_layout(ReadOnlyStorage(directory, mounts=mounts_of(directory, config, writes=writes)), config)
     try:
         yield layout
     finally:

@@ -46,11 +46,13 @@ def run(options: argparse.Namespace) -> int:
     """Repair it."""
     output = Output(as_json=options.json)
     directory = os.path.expanduser(options.directory)
-    with opened_store(options) as layout:
+    with opened_store(options, writes=True) as layout:
         config = _sized(layout)
-        topics = {topic for topic, _ in layout.queues}
+        topics, unclean = {topic for topic, _ in layout.queues}, layout.unclean
         if options.dry_run:
             needed, plan = _planned(layout, options)
+            for _ in plan.replacements() if needed else ():
+                pass  # to see that they fit: what the repair itself would refuse is refused here too
             return _shown(output, needed, plan, "would be moved aside", "would be rebuilt", done=False)
         repair = Repair(RealStorage(directory, mounts=mounts_of(directory, settings_of(options))), config)
         with repair.locked():
@@ -60,6 +62,8 @@ def run(options: argparse.Namespace) -> int:
     if needed:
         repair.rebuild(topics)
         _verify(options)
+        if unclean or plan.tails:
+            repair.leave_unclean()
     return _shown(output, needed, plan, f"moved to {repair.folder}", "rebuilt", done=True)
 
 
@@ -98,7 +102,11 @@ def _refuse_other_sizes(layout: StoreLayout) -> None:
 
 
 def _planned(layout: StoreLayout, options: argparse.Namespace) -> tuple[bool, RepairPlan]:
-    """Whether anything must be done, and what."""
+    """Whether anything must be done, and what.
+
+    Raises:
+        ConfigError: The settings are needed for it.
+    """
     bounds = layout.log.start, layout.log.end
     with progress_bar("checking", *bounds) as progress:
         check = Check(layout, progress=progress)
@@ -106,7 +114,13 @@ def _planned(layout: StoreLayout, options: argparse.Namespace) -> tuple[bool, Re
             pass
     with progress_bar("planning", *bounds) as progress:
         plan = make_plan(layout, progress)
-    return bool(options.rebuild or check.counts.damage), plan
+    needed = bool(options.rebuild or check.counts.damage)
+    if needed and plan.has_other_delays and not layout.has_settings:
+        raise ConfigError(
+            "the delayed messages of the store have other times of delivery than the usual messageDelayLevel gives, "
+            "and their queues would be built with that: give the settings of the broker (-c broker.conf)"
+        )
+    return needed, plan
 
 
 def _verify(options: argparse.Namespace) -> None:
@@ -128,6 +142,7 @@ def _shown(output: Output, needed: bool, plan: RepairPlan, moved: str, built: st
         output.note(f"damaged regions: {len(regions)}, {size} bytes; lost messages: {plan.lost}; {moved}")
         output.note(f"queues and index: {built}")
     if output.as_json:
-        row = {"kind": "summary", "repaired": needed and done, "regions": len(regions), "lostMessages": plan.lost}
+        lost = plan.lost if needed else 0
+        row = {"kind": "summary", "repaired": needed and done, "regions": len(regions), "lostMessages": lost}
         output.rows((), [row])
     return _DONE if done or not needed else _DAMAGED

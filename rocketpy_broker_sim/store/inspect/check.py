@@ -112,7 +112,7 @@ class Check:
         if len(self._regions) < MAX_REGIONS:
             self._regions.append((entry.position, follower.position))
         reason = entry.reason or "nothing is written where records should be"
-        if bounds.was_safe(follower):
+        if bounds.was_safe(entry.position, follower):
             return _log_finding(entry, DAMAGE, f"{reason}; the next valid record is at {follower.position}", size)
         return _log_finding(
             entry, RECOVERED, f"{reason}; cut there at the next start, as nothing behind was safe", size

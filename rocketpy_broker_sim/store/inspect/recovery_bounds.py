@@ -63,11 +63,16 @@ class RecoveryBounds:
             return position >= self.replay_from
         return position >= max(self.units_end, self.checkpoint.dispatched or 0)
 
-    def was_safe(self, record: LogRecord) -> bool:
-        """Whether a record behind damage had reached the disk, so that the damage is no torn tail."""
-        known_end = self.units_end if self.checkpoint.flushed is None else self.checkpoint.flushed
-        if record.position >= known_end:
+    def was_safe(self, damage: int, record: LogRecord) -> bool:
+        """Whether damage with a record behind it had reached the disk, so that it is no torn tail.
+
+        Args:
+            damage: Where it begins.
+            record: The next valid one.
+        """
+        flushed = self.checkpoint.flushed
+        if flushed is not None:
+            return damage < flushed  # wherever the record stands that follows
+        if record.position >= self.units_end:
             return False
-        if self.checkpoint.flushed is not None or not self._unclean:
-            return True
-        return record.store_timestamp <= self.checkpoint.log_timestamp
+        return not self._unclean or record.store_timestamp <= self.checkpoint.log_timestamp

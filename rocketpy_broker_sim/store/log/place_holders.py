@@ -23,7 +23,15 @@ from rocketpy.wire.sysflag import TRANSACTION_ROLLBACK
 if TYPE_CHECKING:
     from rocketpy_broker_sim.store.log.commit_log import CommitLog
 
-__all__ = ["PLACE_HOLDER_CODE", "PLACE_HOLDER_TAG", "filler", "is_place_holder", "least_filler", "place_holder"]
+__all__ = [
+    "PLACE_HOLDER_CODE",
+    "PLACE_HOLDER_TAG",
+    "filler",
+    "is_place_holder",
+    "least_filler",
+    "place_holder",
+    "place_holder_size",
+]
 
 PLACE_HOLDER_TAG = "ROCKETPY_DAMAGED"
 PLACE_HOLDER_CODE = tags_code(PLACE_HOLDER_TAG)
@@ -47,6 +55,11 @@ def place_holder(
         extra: How many bytes longer than the shortest one it is to be.
     """
     return _record(topic, queue_id, queue_offset, position, store_timestamp, bytes(extra), 0, _PROPERTIES)
+
+
+def place_holder_size(topic: bytes) -> int:
+    """Bytes of the shortest place holder of a topic."""
+    return record_size(topic, b"", reserve_crc_property(_PROPERTIES))
 
 
 def filler(size: int, position: int, store_timestamp: int) -> bytes:

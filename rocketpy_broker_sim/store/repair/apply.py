@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from rocketpy.errors import StoreError
 from rocketpy.seams import wall_ms
 from rocketpy_broker_sim.store import checkpoint
 from rocketpy_broker_sim.store.disk.failure import store_error
-from rocketpy_broker_sim.store.inspect.layout import INDEX
+from rocketpy_broker_sim.store.inspect.layout import ABORT, INDEX
 from rocketpy_broker_sim.store.log import commit_log
 from rocketpy_broker_sim.store.message_store import LOCK, MessageStore
 from rocketpy_broker_sim.store.queue import consume_queue, consume_queue_ext
@@ -25,6 +25,7 @@ from rocketpy_broker_sim.store.queue import consume_queue, consume_queue_ext
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.config import MessageStoreConfig
+    from rocketpy_broker_sim.store.inspect.layout import QueueKey
     from rocketpy_broker_sim.store.repair.plan import Region, RepairPlan
 
 __all__ = ["FOLDER", "Repair"]
@@ -32,7 +33,8 @@ __all__ = ["FOLDER", "Repair"]
 FOLDER = "quarantine"
 REPORT = "report.jsonl"
 STEP = 4 * 1024 * 1024
-_DERIVED = (consume_queue.FOLDER, consume_queue_ext.FOLDER, INDEX, checkpoint.PATH)
+_QUEUES = (consume_queue.FOLDER, consume_queue_ext.FOLDER)
+_DERIVED = (*_QUEUES, INDEX, checkpoint.PATH)
 _TOPICS = "config/topics.json"
 
 
@@ -82,7 +84,7 @@ class Repair:
         Raises:
             StoreError: The disk refused; the same repair may be tried again.
         """
-        replacements = [region.replacement() for region in plan.all]  # before anything is changed
+        replacements = list(plan.replacements())  # before anything is changed
         with self._translated():
             for region in plan.all:
                 self._copy(region.path, region.begin - region.file_start, region.kept - region.file_start, region.begin)
@@ -90,10 +92,7 @@ class Repair:
             for region, records in zip(plan.all, replacements, strict=True):
                 self._replace(region, records)
             self._straighten(plan)
-            for path in _DERIVED:
-                if self._storage.exists(path):
-                    self._storage.rename(path, f"{self.folder}/{path}")
-            self._storage.sync_dir("")
+            self._move_derived(plan.expired)
 
     def rebuild(self, topics: set[str]) -> None:
         """Build queues and index from the log, as a broker does that finds none.
@@ -112,6 +111,15 @@ class Repair:
                 store.delete_topics(store.reads.topics() - topics - known)
         finally:
             store.close()
+
+    def leave_unclean(self) -> None:
+        """Let the next start be one after a crash: groups may have got messages of which nothing is known any more.
+
+        Raises:
+            StoreError: The disk refused.
+        """
+        with self._translated():
+            self._storage.write_bytes_atomic(ABORT, b"repaired")
 
     # --- the parts
 
@@ -156,6 +164,49 @@ class Repair:
                 target.close()
         if plan.surplus:
             self._storage.sync_dir(commit_log.FOLDER)
+
+    def _move_derived(self, kept: Collection[QueueKey]) -> None:
+        """Move all away that is built from the log.
+
+        Args:
+            kept: Queues that stay. As others then go one by one, the mark of an unclean stop comes first, with which
+                a start builds all of them again.
+        """
+        if kept:
+            self._storage.write_bytes_atomic(ABORT, b"under repair")
+            self._move(checkpoint.PATH)
+            self._storage.sync_dir("")
+            for folder in _QUEUES:
+                self._move_queues(folder, kept)
+        for path in _DERIVED:
+            if not (kept and path in _QUEUES):
+                self._move(path)
+        self._storage.sync_dir("")
+
+    def _move_queues(self, folder: str, kept: Collection[QueueKey]) -> None:
+        """Move all but some queues away: topics that have none of these as a whole."""
+        of_topic: dict[str, set[str]] = {}
+        for topic, queue_id in kept:
+            of_topic.setdefault(topic, set()).add(str(queue_id))
+        for topic in self._storage.list(folder):
+            here = f"{folder}/{topic}"
+            staying = of_topic.get(topic)
+            if staying is None:
+                self._move(here)
+                continue
+            for name in self._storage.list(here):
+                if name not in staying:
+                    self._move(f"{here}/{name}")
+            self._storage.sync_dir(here)
+        if self._storage.exists(folder):
+            self._storage.sync_dir(folder)
+
+    def _move(self, path: str) -> None:
+        """Move a file or folder to where everything goes that is replaced."""
+        if self._storage.exists(path):
+            target = f"{self.folder}/{path}"
+            self._storage.make_dir(target.rpartition("/")[0])
+            self._storage.rename(path, target)
 
     def _report(self, rows: list[dict[str, Any]]) -> None:
         text = "".join(json.dumps(row, sort_keys=True) + "\n" for row in rows)

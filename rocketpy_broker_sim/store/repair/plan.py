@@ -5,18 +5,29 @@ Nothing is changed here; the same plan is shown by a dry run and carried out by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from rocketpy.errors import StoreCorruptError
+from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.record import BLANK_SIZE, encode_blank
+from rocketpy_broker_sim.store.delay_levels import DelayLevels
+from rocketpy_broker_sim.store.inspect.layout import QueueKey
 from rocketpy_broker_sim.store.inspect.rows import StoreFile
 from rocketpy_broker_sim.store.inspect.units import QueueUnits
 from rocketpy_broker_sim.store.inspect.walk import LogWalk
 from rocketpy_broker_sim.store.log.commit_log import FOLDER
-from rocketpy_broker_sim.store.log.place_holders import filler, least_filler, place_holder
+from rocketpy_broker_sim.store.log.place_holders import (
+    filler,
+    least_filler,
+    place_holder,
+    place_holder_size,
+)
+from rocketpy_broker_sim.store.queue.consume_queue_ext import is_address
+from rocketpy_broker_sim.store.repair.expired import expired_queues
 from rocketpy_broker_sim.store.repair.lost import LostMessage, Survivors
 
 if TYPE_CHECKING:
@@ -27,6 +38,10 @@ __all__ = ["Region", "RepairPlan", "make_plan"]
 
 MAX_PIECE = 1024 * 1024
 """Bytes of one record that takes the place of what was damaged."""
+MAX_TAIL = 1 << 40
+"""Bytes behind the end of the log to which a unit may lead; one that leads further is damaged itself."""
+_LOST_END = "the end of the log is lost"
+_SCHEDULE = SCHEDULE_TOPIC.encode()
 _CONTRADICTORY = "a record that names another queue or offset than the one it has"
 
 
@@ -110,18 +125,22 @@ class RepairPlan:
 
     Attributes:
         regions: Damaged parts that valid records follow, in order; files that are missing are regions too.
-        tail: What stands behind the last valid record and is none; None when there is nothing.
+        tails: What stands, or stood, behind the last valid record, a part for each file; the log goes on in the last.
         end: Position behind the last valid record.
         surplus: Log files that hold no record and would keep a broker from starting: those behind the end of the log,
             and empty ones before it.
         resized: The file in which the log ends, when it has not its size.
+        expired: Queues that stay as they are, because only they tell where their offsets go on.
+        has_other_delays: Whether units of delayed messages have other times than the settings give.
     """
 
     regions: list[Region]
-    tail: Region | None
+    tails: list[Region]
     end: int
     surplus: list[StoreFile]
     resized: StoreFile | None
+    expired: frozenset[QueueKey]
+    has_other_delays: bool
 
     @property
     def lost(self) -> int:
@@ -130,8 +149,16 @@ class RepairPlan:
 
     @property
     def all(self) -> list[Region]:
-        """The regions and the tail."""
-        return self.regions if self.tail is None else [*self.regions, self.tail]
+        """The regions and the tails."""
+        return [*self.regions, *self.tails]
+
+    def replacements(self) -> Iterator[list[bytes]]:
+        """The records that take the place of each region.
+
+        Raises:
+            StoreCorruptError: They do not fit.
+        """
+        return (region.replacement() for region in self.all)
 
 
 def make_plan(layout: StoreLayout, progress: Callable[[int], None] | None = None) -> RepairPlan:
@@ -172,7 +199,10 @@ class _Planner:
         self.messages = 0
         self._layout = layout
         self._walk = LogWalk(layout.log, progress=progress)
-        self._survivors = Survivors(layout, QueueUnits(layout))
+        self._units = QueueUnits(layout)
+        self._survivors = Survivors(layout, self._units)
+        self._levels = DelayLevels(layout.config.message_delay_level)
+        self._has_other_delays = False
         self._regions: list[Region] = []
         self._open: list[Region] = []
         """What is odd and not followed by a record yet."""
@@ -195,28 +225,56 @@ class _Planner:
 
     def plan(self) -> RepairPlan:
         """What follows from it."""
-        tail = next((region for region in self._open if region.kept > region.begin and region.reason), None)
-        plan = RepairPlan(self._regions, tail, self._end, self._surplus(), self._resized())
-        if tail is not None:
-            tail.is_tail = True
-            if any(file.path == tail.path for file in plan.surplus):
-                plan.tail = None
-        regions = plan.all
-        for lost in self._survivors.lost([(region.begin, region.end) for region in regions]):
-            regions[lost.region].lost.append(lost)
-        return plan
+        places = [(region.begin, region.end) for region in self._regions]
+        behind: list[LostMessage] = []
+        for lost in self._survivors.lost([*places, (self._end, self._end + MAX_TAIL)]):
+            (self._regions[lost.region].lost if lost.region < len(places) else behind).append(lost)
+        tails = self._tails(behind)
+        surplus, resized = self._surplus(tails), self._resized(tails)
+        expired = expired_queues(self._layout)
+        return RepairPlan(self._regions, tails, self._end, surplus, resized, expired, self._has_other_delays)
 
-    def _surplus(self) -> list[StoreFile]:
+    def _tails(self, lost: Sequence[LostMessage]) -> list[Region]:
+        """What the log goes on with behind its last record: as many files as the place holders need."""
+        waiting = deque(lost)
+        tail = self._tail(self._end)
+        if tail.kept == tail.begin and not waiting:
+            return []
+        tails = [tail]
+        _move_what_fits(waiting, tail)
+        while waiting:
+            tails.append(self._tail(tails[-1].end))
+            tails[-1].lost.append(waiting.popleft())
+            _move_what_fits(waiting, tails[-1])
+        tails[-1].is_tail = True
+        return tails
+
+    def _tail(self, begin: int) -> Region:
+        """The part of one file from a position behind all records on; nothing is kept of zeros."""
+        log = self._layout.log
+        start = begin // log.file_size * log.file_size
+        file = log.find(start) or StoreFile(f"{FOLDER}/{start:020d}", start, 0)
+        odd = next((one for one in self._open if one.file_start == start and one.kept > begin and one.reason), None)
+        reason = _LOST_END if odd is None else odd.reason
+        region = self._region(file, begin, start + log.file_size, reason, to_file_end=True)
+        if odd is None:
+            region.kept = begin
+        return region
+
+    def _surplus(self, tails: Sequence[Region]) -> list[StoreFile]:
         log = self._layout.log
         behind = -(-self._end // log.file_size) * log.file_size
-        made_anew = {region.path for region in self._regions}
-        empty = [file for file in log.empty if file.start < behind and file.path not in made_anew]
-        return [*empty, *(file for file in [*log.files, *log.empty] if file.start >= behind)]
+        made_again = {region.path for region in [*self._regions, *tails]}
+        found = [file for file in log.empty if file.start < behind]
+        found += [file for file in [*log.files, *log.empty] if file.start >= behind]
+        return [file for file in found if file.path not in made_again]
 
-    def _resized(self) -> StoreFile | None:
+    def _resized(self, tails: Sequence[Region]) -> StoreFile | None:
         log = self._layout.log
         file = log.find(self._end - 1) if self._end > log.start else None
-        return file if file is not None and file.size != log.file_size else None
+        if file is None or file.size == log.file_size or any(tail.path == file.path for tail in tails):
+            return None
+        return file
 
     def _file(self, file: StoreFile) -> None:
         """Go over one file."""
@@ -244,9 +302,17 @@ class _Planner:
         self._regions += self._open
         self._open.clear()
         self._survivors.see(record)
+        self._has_other_delays |= record.topic == _SCHEDULE and self._is_due_otherwise(record)
         self.messages += 1
         self._timestamp = record.store_timestamp
         self._end = record.position + record.size
+
+    def _is_due_otherwise(self, record: LogRecord) -> bool:
+        """Whether the unit of a delayed message has another time than one that is built from the settings."""
+        unit = self._units.get((SCHEDULE_TOPIC, record.queue_id), record.queue_offset)
+        if unit is None or unit[:2] != (record.position, record.size) or is_address(unit[2]):
+            return False
+        return unit[2] != self._levels.deliver_time(record.properties, record.store_timestamp)
 
     def _region(self, file: StoreFile, begin: int, end: int, reason: str, *, to_file_end: bool) -> Region:
         return Region(
@@ -265,3 +331,11 @@ class _Planner:
         file = StoreFile(f"{FOLDER}/{start:020d}", start, 0)
         end = start + self._layout.log.file_size
         return self._region(file, start, end, "the file is missing", to_file_end=True)
+
+
+def _move_what_fits(waiting: deque[LostMessage], tail: Region) -> None:
+    """Give a part of the tail as many messages as its place holders have room for, with the filler behind them."""
+    room = tail.end - tail.begin - BLANK_SIZE - sum(place_holder_size(one[0].encode()) for one in tail.lost)
+    while waiting and (size := place_holder_size(waiting[0][0].encode())) <= room:
+        tail.lost.append(waiting.popleft())
+        room -= size

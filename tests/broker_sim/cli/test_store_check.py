@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketpy.errors import StoreCorruptError
 from rocketpy.sync import Message, Producer
 from rocketpy_broker_sim.config.store import UNIT_SIZE
 from tests.broker_sim.cli.servers import FREE_PORT, Place
@@ -297,6 +298,23 @@ def test_units_ahead_of_the_log_after_a_clean_stop_are_damage(look, closed):
     queue = closed / "consumequeue" / "Orders" / "0"
     (queue / f"{400:020d}").write_bytes(struct.pack(">qiq", end, 200, 0) + bytes(180))
     assert "lead behind the end of the log" in damaged(look, closed)[-1]["reason"]
+
+
+def test_damage_of_the_last_record_that_had_reached_the_disk_is_found_whatever_follows(look, tmp_path):
+    """Its unit is gone too, and the record behind it had not reached the disk for sure: a start refuses this."""
+    store = ours(tmp_path / "s")
+    fill(store, 30)
+    store.flushing.flush_all()
+    fill(store, 1)
+    store.abandon()
+    hit = [row for row in look.rows("commitlog", tmp_path / "s") if row["kind"] == "message"][29]
+    overwrite(tmp_path / "s" / "commitlog" / hit["file"], hit["positionInFile"] + 100, b"\xff")
+    units = tmp_path / "s" / "consumequeue" / "Orders" / "2" / f"{0:020d}"
+    overwrite(units, 9 * UNIT_SIZE, bytes(UNIT_SIZE))
+    (finding,) = damaged(look, tmp_path / "s")
+    assert (finding["part"], finding["position"]) == ("log", hit["physicalOffset"])
+    with pytest.raises(StoreCorruptError, match="a valid record follows"):
+        ours(tmp_path / "s")
 
 
 def test_messages_for_people(look, closed):

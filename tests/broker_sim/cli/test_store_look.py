@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -370,6 +371,26 @@ def test_a_log_that_lies_elsewhere(look, tmp_path):
     (store / "commitlog").rename(tmp_path / "log")
     (tmp_path / "b.conf").write_text(f"storePathCommitLog={tmp_path / 'log'}\nmappedFileSizeCommitLog=131072\n")
     assert look.rows("commitlog", store, "-c", tmp_path / "b.conf") == plain
+
+
+def test_of_two_logs_the_one_in_the_directory_is_shown_and_neither_is_repaired(look, tmp_path):
+    store = golden_copy("5.3.3-clean", tmp_path)
+    config = tmp_path / "b.conf"
+    config.write_text(f"storePathCommitLog={tmp_path / 'log'}\nmappedFileSizeCommitLog=131072\n")
+    plain = look.rows("commitlog", store, "-c", config)
+    assert "storePathCommitLog" not in look.err
+    shutil.copytree(store / "commitlog", tmp_path / "log")
+    assert look.rows("commitlog", store, "-c", config) == plain
+    assert f"there is a log in {tmp_path / 'log'} too (storePathCommitLog)" in look.err
+    for options in ([], ["--dry-run"], ["--rebuild"]):
+        look("repair", store, "-c", config, *options)
+        assert look.status == 2
+        assert f"two logs, {store / 'commitlog'} and {tmp_path / 'log'} (storePathCommitLog)" in look.err
+    assert not (store / "quarantine").exists()
+    (tmp_path / "link").symlink_to(store / "commitlog")
+    config.write_text(f"storePathCommitLog={tmp_path / 'link'}\nmappedFileSizeCommitLog=131072\n")
+    look("repair", store, "-c", config, "--dry-run")
+    assert (look.status, look.err) == (1, "")  # as the settings say another size for the queues
 
 
 # --- as a process ------------------------------------------------------------------------------------

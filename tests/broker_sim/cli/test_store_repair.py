@@ -215,18 +215,63 @@ def test_a_file_that_was_cut(look, store, size):
     assert cut.stat().st_size == 4096
 
 
-def test_a_log_that_lost_its_end(look, store):
+@pytest.mark.parametrize("files", [1, 3])
+@pytest.mark.parametrize("content", [None, b"", b"x" * 4096, bytes(4096), b"x" * 1000])
+def test_a_log_that_lost_its_end(look, store, files, content):
     rows = messages(look, store)
-    last = max((store / "commitlog").iterdir())
-    last.unlink()
-    left = [row for row in rows if row["file"] != last.name]
-    look("check", store)
-    assert look.status == 1
-    look("repair", store)
+    names = sorted(path.name for path in (store / "commitlog").iterdir())
+    for name in names[-files:]:
+        if content is None:
+            (store / "commitlog" / name).unlink()
+        else:
+            (store / "commitlog" / name).write_bytes(content)
+    lost = [n for n, row in enumerate(rows) if row["file"] in names[-files:]]
+    repaired(look, store, lost)
+    opened = ours(store)
+    results = put_all(opened, [message(b"new", queue_id=n) for n in range(3)])
+    assert [result.queue_offset for result in results] == [20, 20, 20]  # those of the lost ones are not given again
+    opened.close()
+    assert survivors(store) == expected(lost) | {(n, 20): b"new" for n in range(3)}
+
+
+def test_a_log_that_lost_more_messages_than_a_file_has_room_for(look, tmp_path):
+    """Behind what is left of a file that was cut, place holders go on in the files behind it."""
+    opened = ours(tmp_path / "s")
+    put_all(opened, [message(b"", queue_id=n % 3) for n in range(120)])
+    opened.close()
+    store = tmp_path / "s"
+    rows = messages(look, store)
+    for path in sorted((store / "commitlog").iterdir())[1:]:
+        path.unlink()
+    first = store / "commitlog" / rows[0]["file"]
+    first.write_bytes(first.read_bytes()[: rows[10]["physicalOffset"] + 50])
+    config = tmp_path / "b.conf"
+    config.write_text("mappedFileSizeConsumeQueue=200\nmappedFileSizeCommitLog=4096\n")
+    *regions, summary = look.rows("repair", store, "-c", config)
+    assert look.status == 0, look.err
+    assert summary["lostMessages"] == 110
+    assert len(regions) > 2
+    opened = ours(store)
+    results = put_all(opened, [message(b"new", queue_id=n) for n in range(3)])
+    assert [result.queue_offset for result in results] == [40, 40, 40]
+    opened.close()
+
+
+@pytest.mark.parametrize("unclean", [True, False])
+@pytest.mark.parametrize("lost", [[7], [59]])
+def test_the_next_start_is_careful_where_messages_may_be_lost_of_which_nothing_is_known(look, store, lost, unclean):
+    """Then a broker notes where its queues end, as groups may stand behind that."""
+    rows = messages(look, store)
+    overwrite(store, rows[lost[0]], 100, b"\xff")
+    if unclean:
+        (store / "abort").write_bytes(b"1")
+    look("repair", store, "--rebuild")
     assert look.status == 0, look.err
     look("check", store)
-    assert look.status == 0
-    assert survivors(store) == expected([], len(left))
+    assert look.status == 0, look.out
+    opened = ours(store)
+    assert opened.was_unclean == (unclean or lost == [59])
+    opened.close()
 
 
 def test_queues_with_place_holders_are_read_when_every_record_is_checked(look, store):
@@ -358,6 +403,20 @@ def test_what_cannot_be_filled_is_left_as_it_is(look, store):
     assert len(region.replacement()) == 1
 
 
+@pytest.mark.parametrize("options", [["--dry-run"], []])
+def test_a_record_that_is_too_short_for_a_place_holder_is_refused_before_anything_is_changed(look, tmp_path, options):
+    opened = ours(tmp_path / "s")
+    put_all(opened, [message(b"1,", properties="TAGS\x01d\x02") for _ in range(3)])
+    opened.close()
+    store = tmp_path / "s"
+    overwrite(store, messages(look, store)[1], 88, b"\xff")
+    before = tree(store)
+    look("repair", store, *options)
+    assert look.status == 1
+    assert "1 lost messages do not fit" in look.err
+    assert tree(store) == before
+
+
 def test_place_holders_only_look_like_messages_to_others(look, store):
     rows = messages(look, store)
     overwrite(store, rows[7], 100, b"\xff")
@@ -413,3 +472,23 @@ def test_settings_of_another_store_repair_nothing(look, store, tmp_path, setting
     assert "have 4096 bytes, not" in look.err
     assert "leave -c out" in look.err
     assert tree(store) == before
+
+
+@pytest.mark.parametrize("options", [["--rebuild", "--dry-run"], ["--rebuild"]])
+def test_delayed_messages_keep_their_times(look, tmp_path, options):
+    store, topic, config = tmp_path / "s", "SCHEDULE_TOPIC_XXXX", tmp_path / "b.conf"
+    opened = ours(store, message_delay_level="7s 8s")
+    put_all(opened, [message(topic=topic, properties="DELAY\x011\x02") for _ in range(3)])
+    opened.close()
+    units = look("consumequeue", store, "--topic", topic, "--queue", 0)
+    look("repair", store)
+    assert look.status == 0  # nothing is built there
+    before = tree(store)
+    look("repair", store, *options)
+    assert (look.status, tree(store)) == (2, before)
+    assert "give the settings of the broker (-c broker.conf)" in look.err
+    sizes = "mappedFileSizeConsumeQueue=200\nmappedFileSizeCommitLog=4096\n"
+    config.write_text(f"messageDelayLevel=7s 8s\n{sizes}")
+    look("repair", store, "-c", config, "--rebuild")
+    assert look.status == 0, look.err
+    assert look("consumequeue", store, "--topic", topic, "--queue", 0) == units
