@@ -9,7 +9,7 @@ import pytest
 
 from rocketpy.errors import ConfigError, FilterRefusedError, RocketMQError
 from rocketpy.message import MessageQueue, PropertyName
-from rocketpy.spark.source import reading
+from rocketpy.spark.source import pulling, reading
 from rocketpy.spark.source.batch import BatchRead
 from rocketpy.spark.source.clients import clients
 from rocketpy.spark.source.loss import DataLossError
@@ -243,13 +243,13 @@ def test_a_reader_that_is_left_early_stops_pulling(pyarrow, topic, batch, send, 
     options = batch(pullBatchSize="1")
     (part,) = BatchRead(options).plan()
     maker = BatchMaker(options.shape, part.queue, arrow_schema(options.shape), values_of(options.shape))
-    answers, decoded = [], reading._decoded
+    answers, pull_next = [], pulling.Pulls._next
 
-    def noted(body, *others):
-        answers.append(body)
-        return decoded(body, *others)
+    def noted(pulls):
+        answers.append(pull_next(pulls))
+        return answers[-1]
 
-    monkeypatch.setattr(reading, "_decoded", noted)
+    monkeypatch.setattr(pulling.Pulls, "_next", noted)
     monkeypatch.setattr(reading, "_MOST_ROWS", 5)
     reader = reading.read_range(part, options, maker)
     assert next(reader).num_rows == 5

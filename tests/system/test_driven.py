@@ -336,12 +336,10 @@ async def test_threat_M16_no_secret_and_nothing_of_the_machine_is_told(
             consumer_group="billing", client_id=s.consumer.client.client_id, jstack_enable=True
         )
         answer = await s.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, header.to_ext())
-        info = ConsumerRunningInfo.decode(answer.body)
-        assert (answer.code, info.mq_table[s.queue(0)].commit_offset) == (0, 5)
-        assert "QueuePuller.run(pull.py:" in (info.jstack or "")
-        assert not [
-            text for text in (*keys.values(), "environment-value", "SOME_VARIABLE") if text.encode() in answer.body
-        ]
+        assert answer.code == 0, answer.remark
+        assert "QueuePuller.run(pull.py:" in (ConsumerRunningInfo.decode(answer.body).jstack or "")
+        for text in (*keys.values(), "environment-value", "SOME_VARIABLE"):
+            assert text.encode() not in answer.body
 
 
 async def test_threat_M16_other_groups_are_told_nothing(autojump_clock: MockClock) -> None:
