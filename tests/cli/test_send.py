@@ -80,8 +80,12 @@ def test_what_tail_prints_is_sent_again(cli: Cli, cluster: BlockingLocalCluster,
 def test_a_delay(cli: Cli, cluster: BlockingLocalCluster, topic: str) -> None:
     cli.ok("send", topic, "later", "--delay", "1d")
     assert stored(cluster, topic) == []
-    for options in (["--delay", "1", "--delay-level", "2"], ["--delay", "soon"], ["--deliver-at", "soon"]):
-        assert "delay" in cli.fails("send", topic, "x", *options) or "deliver" in options[0]
+    for options, said in (
+        (["--delay", "1", "--delay-level", "2"], "delay"),
+        (["--delay", "soon"], "--delay must be seconds, or a number with ms, s, m, h or d"),
+        (["--deliver-at", "soon"], "--deliver-at must be a date"),
+    ):
+        assert said in cli.fails("send", topic, "x", *options)
 
 
 def test_bad_input_sends_nothing(cli: Cli, cluster: BlockingLocalCluster, topic: str, tmp_path: Path) -> None:

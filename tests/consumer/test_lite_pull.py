@@ -311,6 +311,7 @@ async def test_without_automatic_commits_closing_commits_nothing(autojump_clock:
             await take(consumer, 10)
             await trio.sleep(30)
         assert w.broker.commits == []
+        assert w.broker.offsets["Orders", 0] == 3
 
 
 async def test_who_is_cancelled_as_a_whole_commits_all_the_same(autojump_clock: MockClock) -> None:

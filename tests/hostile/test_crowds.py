@@ -147,8 +147,17 @@ def test_a_group_of_two_thousand_settles_while_nobody_else_waits(fresh: World, r
         finish(watch, report, keeps=keeps)
 
 
-@pytest.mark.parametrize(("name", "members"), [("consumer groups", 20_000), ("producers", 90_000)])
-def test_one_heartbeat_of_very_many(fresh: World, report: Report, name: str, members: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "members", "code", "said"),
+    [
+        ("consumer groups", 20_000, ResponseCode.INVALID_PARAMETER, "the client is in 20000 groups, "),
+        ("producers", 90_000, ResponseCode.SYSTEM_ERROR, "JSON has more than 50000 members"),
+    ],
+    ids=["consumer groups", "producers"],
+)
+def test_one_heartbeat_of_very_many(
+    fresh: World, report: Report, name: str, members: int, code: ResponseCode, said: str
+) -> None:
     names = [f"N{number}" for number in range(members)]
     frame = (
         heartbeat("one", [], names)
@@ -161,7 +170,9 @@ def test_one_heartbeat_of_very_many(fresh: World, report: Report, name: str, mem
     )
     with Watch(fresh.broker, f"a heartbeat of {members:,} {name}", size=len(frame)) as watch:
         with Peer(fresh.broker.address) as peer:
-            peer.ask(frame)
+            refused = peer.ask(frame)
+            assert refused.code == code
+            assert said in refused.remark
             assert peer.ask(heartbeat("one", ["Small"])).code == ResponseCode.SUCCESS
     finish(watch, report)
 

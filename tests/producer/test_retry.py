@@ -14,7 +14,6 @@ from rocketpy.errors import (
     RequestTimeoutError,
     SendError,
     ServiceNotAvailableError,
-    SystemBusyError,
     TopicNotFoundError,
     TopicNotWritableError,
 )
@@ -292,7 +291,6 @@ async def test_threat_F16_many_tasks_share_one_producer(autojump_clock, opened):
     assert len(set(results)) == 200
     by_key = {taken.properties["KEYS"]: taken.properties["UNIQ_KEY"] for taken in broker.taken}
     assert set(by_key.values()) == set(results)
-    assert isinstance(SystemBusyError(2), BrokerError)
 
 
 @pytest.mark.parametrize("size", [1, 2 * 1024 * 1024], ids=["written in a turn", "waits to be read"])

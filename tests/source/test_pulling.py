@@ -138,7 +138,9 @@ def test_uneven_answers_are_all_read(namesrv, topic, batch, sent_ahead):
     options = batch()
     with clients().use(options.client) as client:
         linked(client, OffsetRange(queue, 0, 2), options)
+        sent_ahead.clear()
         assert offsets_of(client, OffsetRange(queue, 0, 600), options) == list(range(600))
+        assert max(sent_ahead) > 1, "some were sent together"
         assert not len(client.trio_client.data_links.all()[0])
 
 
@@ -158,6 +160,7 @@ def test_answers_wait_for_a_reader_that_does_something_else(namesrv, topic, batc
     with clients().use(options.client) as client:
         linked(client, OffsetRange(queue, 0, 50), options)
         (link,) = client.trio_client.data_links.all()
+        sent_ahead.clear()
         with pulled(client.trio_client, OffsetRange(queue, 0, 1000), options) as answers:
             found = []
             for body in answers:
@@ -165,6 +168,7 @@ def test_answers_wait_for_a_reader_that_does_something_else(namesrv, topic, batc
                 assert not len(link), "nothing is under way"
                 found += [message.queue_offset for message in decode_messages(body, broker_name="")]
         assert found == list(range(1000))
+        assert max(sent_ahead) > 1, "some were sent together"
 
 
 def test_a_reader_that_is_left_leaves_nothing_behind(namesrv, topic, batch):

@@ -9,8 +9,9 @@ import pytest
 
 from rocketpy.errors import ConfigError, FilterRefusedError, RocketMQError
 from rocketpy.message import MessageQueue, PropertyName
-from rocketpy.spark.source import reading
+from rocketpy.spark.source import pulling, reading
 from rocketpy.spark.source.batch import BatchRead
+from rocketpy.spark.source.clients import clients
 from rocketpy.spark.source.loss import DataLossError
 from rocketpy.spark.source.offsets import OffsetRange
 from rocketpy.spark.source.options import batch_options
@@ -234,7 +235,7 @@ def test_name_servers_that_are_away():
         BatchRead(options).plan()
 
 
-def test_a_reader_that_is_left_early_stops_pulling(pyarrow, topic, batch, send):
+def test_a_reader_that_is_left_early_stops_pulling(pyarrow, topic, batch, send, monkeypatch):
     from rocketpy.spark.source.arrow import BatchMaker, arrow_schema
     from rocketpy.spark.source.values import values_of
 
@@ -242,9 +243,20 @@ def test_a_reader_that_is_left_early_stops_pulling(pyarrow, topic, batch, send):
     options = batch(pullBatchSize="1")
     (part,) = BatchRead(options).plan()
     maker = BatchMaker(options.shape, part.queue, arrow_schema(options.shape), values_of(options.shape))
+    answers, pull_next = [], pulling.Pulls._next
+
+    def noted(pulls):
+        answers.append(pull_next(pulls))
+        return answers[-1]
+
+    monkeypatch.setattr(pulling.Pulls, "_next", noted)
+    monkeypatch.setattr(reading, "_MOST_ROWS", 5)
     reader = reading.read_range(part, options, maker)
-    next(reader)
+    assert next(reader).num_rows == 5
     reader.close()
+    assert len(answers) == 5, "the queue was not read to its end"
+    with clients().use(options.client) as client:
+        assert not [link for link in client.trio_client.data_links.all() if len(link)], "nothing is under way"
 
 
 def test_a_broker_that_is_restarted_in_the_middle(pyarrow, batch, topic, cluster, send):

@@ -239,18 +239,18 @@ def done(message, arg):
 
 @pytest.mark.waits("a broker asks after some tenths of a second")
 def test_a_checker_may_close_its_producer(surface, hasty, topic):
+    if surface.name == "trio":
+        pytest.skip("a producer on trio is closed by leaving its block, which a checker cannot do")
     closed = threading.Event()
 
     async def main():
         def check(message):
-            if surface.name == "blocking":
-                made.close()
+            made.close()
             closed.set()
             return COMMIT
 
         async def check_async(message):
-            if surface.name == "asyncio":
-                await made.aclose()
+            await made.aclose()
             closed.set()
             return COMMIT
 
@@ -259,5 +259,17 @@ def test_a_checker_may_close_its_producer(surface, hasty, topic):
         async with entered(made) as producer:
             await call(producer.send_in_transaction(Message(topic, b"x"), lambda message, arg: UNKNOWN))
             await wait(surface, closed)
+            # The blocking one closes in another thread, once the checker has returned.
+            assert await aside(surface, functools.partial(eventually, lambda: not made.is_open))
 
     surface.run(main)
+    if surface.name == "blocking":  # on asyncio it may be closed before the answer has gone: another member is asked
+        assert eventually(lambda: bodies(hasty, topic) == [b"x"])
+
+
+def eventually(holds):
+    """Whether something comes true; it blocks."""
+    until = time.monotonic() + 20
+    while not (found := holds()) and time.monotonic() < until:
+        time.sleep(0.01)
+    return found

@@ -53,6 +53,9 @@ async def test_F5_an_unknown_property_matches_nothing(autojump_clock: MockClock)
             await send(w, "1", amount="1")
             await trio.sleep(20)
             assert not got.messages
+            # It was pulled, and passed.
+            assert sum(each.commit_offset for each in consumer.status().queues.values()) == 1
+            assert consumer.status().errors == {}
 
 
 async def test_F5_messages_that_come_again_come_whatever_the_expression_is(autojump_clock: MockClock) -> None:

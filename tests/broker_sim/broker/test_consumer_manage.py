@@ -70,7 +70,13 @@ async def test_RB4_the_members_of_a_group_are_listed(autojump_clock: MockClock) 
         await trio.sleep(1)
         body = GetConsumerListByGroupResponseBody.decode((await members(one)).body)
         assert body.consumer_id_list == ["c1"]
-        await trio.sleep(150)
+        for _ in range(3):
+            await trio.sleep(30)
+            assert GetConsumerListByGroupResponseBody.decode((await members(one)).body).consumer_id_list == ["c1"]
+        await trio.sleep(60)  # c1 has sent no heartbeat for too long
+        async with client_of(network, broker.address) as three:
+            nobody = await members(three)
+            assert (nobody.code, nobody.remark) == (ResponseCode.SYSTEM_ERROR, "no consumer for this group, g")
 
 
 # --- offsets ---------------------------------------------------------------------------------------------

@@ -236,8 +236,10 @@ async def test_an_end_that_lacks_a_field(autojump_clock: MockClock, missing: str
         half = await send_half(client)
         fields = end_fields(half)
         del fields[missing]
-        with trio.move_on_after(5):
-            assert (await client.ask(RequestCode.END_TRANSACTION, fields)).code == ResponseCode.SYSTEM_ERROR
+        with trio.fail_after(5):
+            answer = await client.ask(RequestCode.END_TRANSACTION, fields)
+        remark = f"EndTransactionRequestHeader: the field {missing} is missing"
+        assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, remark)
         assert stored(broker, "T") == []
         assert (await end(client, half)).code == 0
 

@@ -249,15 +249,23 @@ async def test_threat_M3_a_damaged_message_is_not_given_to_anybody(autojump_cloc
         log = storage.open("commitlog/00000000000000000000")
         log.pwrite(b"X", log.pread(2000, 0).index(b"good-good-good"))
         assert (await give_back(client, message)).code == ResponseCode.SYSTEM_ERROR
+        assert (await give_back(client, message, -1)).code == ResponseCode.SYSTEM_ERROR
+        await trio.sleep(15)
+        assert (messages(broker, RETRY), messages(broker, DEAD)) == ([], [])
 
 
 async def test_K3_a_full_disk_is_told_and_the_consumer_keeps_the_message(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with broker_and_client(storage=storage) as (broker, client):
         message = await first(broker, client)
+        end = broker.store.written_position
         with storage.failing("pwrite", under="commitlog"):
             answer = await give_back(client, message)
-        assert answer.code != 0
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+        assert broker.store.written_position == end
+        assert (await give_back(client, message)).code == 0, "the disk is well again"
+        await trio.sleep(15)
+        assert [again.body for again in messages(broker, RETRY)] == [message.body]
 
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])

@@ -10,9 +10,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from rocketpy.wire.message_codec import decode_messages
 from rocketpy_broker_sim.cli.store import main as program
 from tests.broker_sim.cli.store_kit import ours
 from tests.broker_sim.store.helpers import message, put_all
@@ -113,6 +114,26 @@ def test_threat_M12_a_damaged_store_is_shown_or_refused_by_name(stores, name, da
             assert status in (0, 1, 2), command
 
 
+def test_threat_M12_one_damaged_message_is_taken_out_and_the_others_stay(stores, tmp_path):
+    store = tmp_path / "s"
+    shutil.copytree(stores["closed"], store)
+    path = store / "commitlog" / "00000000000000004096"
+    content = bytearray(path.read_bytes())
+    content[300] ^= 1
+    path.write_bytes(content)
+    assert run("check", store)[0] == 1
+    status, said = run("repair", store)
+    assert (status, "damaged regions: 1, 188 bytes; lost messages: 1;" in said) == (0, True), said
+    assert run("check", store)[0] == 0
+    assert run("repair", store)[1].startswith("nothing is damaged")
+    opened = ours(store, max_hash_slot_num=10, max_index_num=40)
+    places = [(number % 3, number // 3) for number in range(50)]
+    found = [decode_messages(opened.reads.get("Orders", *place, 1).records) for place in places]
+    opened.close()
+    whole = [number for number in range(50) if [each.body for each in found[number]] == [b"%d" % number * 30]]
+    assert whole == [number for number in range(50) if number != 24], "each has its place still"
+
+
 @pytest.mark.slow
 @given(name=st.sampled_from(["closed", "killed", "apache"]), damages=damages)
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -125,6 +146,7 @@ def test_threat_M12_what_was_repaired_is_clean_and_opens(stores, name, damages):
         before, _ = run("check", store)
         status, _ = run("repair", store)
         if status == 0:
+            event("repaired" if before else "nothing was damaged")
             after, said = run("check", store, "--json")
             assert after == 0, said
             assert run("repair", store)[1].startswith("nothing is damaged") or before == 0

@@ -8,6 +8,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.message_id import offset_of_message_id
 from rocketpy_broker_sim.broker.flushing import flusher
 from rocketpy_broker_sim.broker.flushing.flusher import StoreFlusher
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
@@ -29,8 +30,10 @@ async def test_ST7_many_sends_wait_for_one_flush(autojump_clock: MockClock) -> N
         storage.fault = lambda operation, path, size: flushes.append(path) if operation == "fdatasync" else None
 
         async def send() -> None:
-            assert (await client.send()).code == 0
-            assert broker.store.flushed_position >= 0
+            answer = await client.send()
+            flushed = broker.store.flushed_position
+            assert answer.code == 0
+            assert offset_of_message_id(answer.ext_fields["msgId"]) < flushed
 
         async with trio.open_nursery() as nursery:
             for _ in range(50):

@@ -10,6 +10,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.errors import StoreError
 from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.message_id import offset_of_message_id
 from rocketpy_broker_sim.broker.flushing.thread import FlushThread
 from rocketpy_broker_sim.config import FlushDiskType
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
@@ -121,8 +122,10 @@ async def test_ST7_sends_of_many_are_flushed_by_the_thread(tmp_path) -> None:
         await until_open(broker.storing.flusher.thread)
 
         async def send() -> None:
-            codes.append((await client.send()).code)
-            assert broker.store.flushed_position > 0
+            answer = await client.send()
+            flushed = broker.store.flushed_position
+            codes.append(answer.code)
+            assert offset_of_message_id(answer.ext_fields["msgId"]) < flushed
 
         for _ in range(3):
             async with trio.open_nursery() as nursery:
