@@ -10,7 +10,8 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import FrameDecoder
 from rocketpy.wire.serialize import decode_command, encode_command
 
-PATIENCE = 10.0
+PATIENCE = 60.0
+"""Seconds for what should come at once: thousands of answers in turn take many on a slow machine."""
 
 
 def request_frame(opaque, body=b"x", code=310):

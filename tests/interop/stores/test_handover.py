@@ -166,10 +166,15 @@ class Stays:
         """Every key leads to all its messages and to no other, as far as the index has not been given up."""
         keys = list(self.sent.keys.items())
         for (topic, key), positions in keys[::20] + [each for each in keys if each[0][1].startswith("tens")]:
-            found = handover.by_key(broker, topic, key)
-            assert set(found) <= set(positions), key
-            indexed = [position for position in positions if position >= self.indexed_from]
-            assert [position for position in found if position >= self.indexed_from] == indexed, key
+            look = partial(self._has_indexed, broker, topic, key, positions)
+            probe.eventually(look, f"every message with the key {key}", handover.WITHIN)
+
+    def _has_indexed(self, broker: str, topic: str, key: str, positions: list[int]) -> bool | None:
+        """Whether a key leads to all its messages; a broker brings a message into its index after its queue."""
+        found = handover.by_key(broker, topic, key)
+        assert set(found) <= set(positions), key
+        wanted = [position for position in positions if position >= self.indexed_from]
+        return [position for position in found if position >= self.indexed_from] == wanted or None
 
     def filters(self) -> dict[str, str]:
         """By group, the expressions for the orders in the file that the last holder has written."""
