@@ -13,7 +13,7 @@ import trio
 
 from rocketpy import ConfigError, LocalTransactionState, Message
 from rocketpy_broker_sim import BlockingLocalCluster
-from tests.surfaces.surface import call, entered
+from tests.surfaces.surface import SURFACES, call, entered
 
 COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK, LocalTransactionState.UNKNOWN
 
@@ -238,9 +238,9 @@ def done(message, arg):
 
 
 @pytest.mark.waits("a broker asks after some tenths of a second")
+@pytest.mark.parametrize("surface", [SURFACES["blocking"], SURFACES["asyncio"]], ids=["blocking", "asyncio"])
 def test_a_checker_may_close_its_producer(surface, hasty, topic):
-    if surface.name == "trio":
-        pytest.skip("a producer on trio is closed by leaving its block, which a checker cannot do")
+    """On trio it cannot: a producer is closed by leaving its block."""
     closed = threading.Event()
 
     async def main():
