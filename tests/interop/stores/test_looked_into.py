@@ -65,7 +65,9 @@ def test_a_repaired_store_is_read_by_both(apache: Apache, our_servers: Cluster, 
         log.seek(at + 100)
         log.write(b"\xff\xff\xff")
     assert look("check", stays.store)[0] == 1
-    status, (*_, summary) = look("repair", stays.store)
+    conf = tmp_path / "broker.conf"  # its messageDelayLevel is not the usual one
+    conf.write_text("".join(f"{name}={value}\n" for name, value in stays.settings.items()), "utf-8")
+    status, (*_, summary) = look("repair", stays.store, "-c", str(conf))
     assert (status, summary["lostMessages"]) == (0, 1)
     with stays.theirs() as broker:
         found = handover.look(broker.address).records
