@@ -260,14 +260,9 @@ def test_a_checker_may_close_its_producer(surface, hasty, topic):
             await call(producer.send_in_transaction(Message(topic, b"x"), lambda message, arg: UNKNOWN))
             await wait(surface, closed)
             # The blocking one closes in another thread, once the checker has returned.
-            assert await aside(surface, functools.partial(eventually, lambda: not made.is_open))
+            until = time.monotonic() + 20
+            while made.is_open and time.monotonic() < until:
+                await aside(surface, functools.partial(time.sleep, 0.01))
+            assert not made.is_open
 
     surface.run(main)  # it may be closed before the answer has gone: another member is asked then
-
-
-def eventually(holds):
-    """Whether something comes true; it blocks."""
-    until = time.monotonic() + 20
-    while not (found := holds()) and time.monotonic() < until:
-        time.sleep(0.01)
-    return found
