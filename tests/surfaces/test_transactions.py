@@ -237,7 +237,7 @@ def done(message, arg):
     return ROLLBACK
 
 
-@pytest.mark.waits("a broker asks after some tenths of a second")
+@pytest.mark.waits("a broker asks after some tenths of a second, and another thread closes the blocking producer")
 @pytest.mark.parametrize("surface", [SURFACES["blocking"], SURFACES["asyncio"]], ids=["blocking", "asyncio"])
 def test_a_checker_may_close_its_producer(surface, hasty, topic):
     """On trio it cannot: a producer is closed by leaving its block."""
