@@ -239,7 +239,8 @@ class RunningConsumer(Background):
                     await stop_listeners(self.consume, config.group, config.await_termination)
                 deadline = trio.current_time() + config.close_timeout
                 self._consuming.cancel()
-                await self._consumed.wait()
+                with trio.move_on_after(config.close_timeout / 4):  # a listener may shield itself against that
+                    await self._consumed.wait()
                 self.consume.collect()
                 with trio.move_on_after(config.close_timeout / 2):
                     await self._hooks.close()

@@ -200,17 +200,23 @@ class MessageStore:
         self.index_catch_up.begin()
         self._dispatcher.readers.append(self.index.put)
 
-    def close(self) -> None:
-        """Write, dispatch and flush everything, and take the mark of an unclean stop away if all of it succeeded."""
+    def close(self) -> StoreError | None:
+        """Write, dispatch and flush everything, and take the mark of an unclean stop away if all of it succeeded.
+
+        Returns:
+            What the disk refused, if it did: the next start recovers then. None if all of it succeeded.
+        """
         if not self.state.is_running:
-            return
+            return None
         self.state.advance(Phase.SHUTTING_DOWN)
         try:
             self._finish()
         except StoreError as exc:
             log.error("the store was not closed cleanly and will be recovered at the next start: %s", exc)
+            return exc
         finally:
             self.abandon()
+        return None
 
     def abandon(self) -> None:
         """Close the files as they stand, as the end of the process would: the next start recovers."""

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from rocketpy.client.instance import MQClientInstance
 from rocketpy.errors import ClientClosedError, ServiceCrashedError
-from rocketpy.message import MessageExt
+from rocketpy.message import MessageExt, MessageQueue
 from rocketpy.results import ConsumeFromWhere, ConsumeResult
 from rocketpy.wire.codes import RequestCode
 from tests.consumer.brokers import queue, world
@@ -91,6 +91,34 @@ async def test_a_listener_that_hangs_at_closing_is_cut_off_and_its_message_comes
         async with second:
             await trio.sleep(1)
         assert sorted(again.ended) == [0, 1, 2]
+
+
+async def test_who_shields_a_listener_keeps_nothing_else_from_its_end(autojump_clock: MockClock) -> None:
+    """What the others have done is committed, hooks are called and the group is left, within the time for it."""
+    async with world() as w:
+        w.broker.store(3)
+        revoked: list[MessageQueue] = []
+        left_at: list[float] = []
+        w.broker.on(RequestCode.UNREGISTER_CLIENT, lambda *_: left_at.append(trio.current_time()))
+
+        async def listener(message: MessageExt) -> None:
+            if message.queue_offset == 2:
+                with trio.CancelScope(shield=True):
+                    await trio.sleep(60)
+
+        consumer = w.consumer(
+            consume_from_where=FIRST,
+            await_termination=7,
+            close_timeout=4,
+            on_revoked=lambda queues: revoked.extend(queues),
+        )
+        consumer.subscribe("Orders", listener)
+        async with consumer:
+            await trio.sleep(1)
+            closed_at = trio.current_time()
+        assert w.broker.offsets["Orders", 0] == 2
+        assert revoked == [queue(0)]
+        assert 7 <= left_at[0] - closed_at <= 7 + 4
 
 
 async def test_a_quick_close_says_nothing(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:

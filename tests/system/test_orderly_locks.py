@@ -182,6 +182,7 @@ async def test_a_queue_in_which_a_listener_is_at_work_stays_locked_at_the_end(
                 await entered.wait()
                 nursery.start_soon(_set_later, stubborn, 30.0)
     assert scripted.queue(0) not in locks.unlocked
+    assert scripted.queue(1) in locks.unlocked  # the other one is free at once
 
 
 async def _set_later(event: trio.Event, seconds: float) -> None:

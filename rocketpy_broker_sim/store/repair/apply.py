@@ -21,6 +21,7 @@ from rocketpy_broker_sim.store.inspect.layout import ABORT, INDEX
 from rocketpy_broker_sim.store.log import commit_log
 from rocketpy_broker_sim.store.message_store import LOCK, MessageStore
 from rocketpy_broker_sim.store.queue import consume_queue, consume_queue_ext
+from rocketpy_broker_sim.store.running_flags import RunningFlag
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -101,7 +102,8 @@ class Repair:
             topics: Those that had queues; the queues of others are of topics that were deleted.
 
         Raises:
-            StoreError: The store cannot be opened.
+            StoreError: The store cannot be opened, or the disk refused what is built; the same repair may be tried
+                again.
         """
         known = self._listed_topics()
         store = MessageStore(self._storage, self._config)
@@ -110,7 +112,12 @@ class Repair:
             if known is not None:
                 store.delete_topics(store.reads.topics() - topics - known)
         finally:
-            store.close()
+            refused = store.close()
+        if refused is not None:
+            raise refused
+        if store.flags.has(RunningFlag.INDEX_ERROR):  # a broker would go on without it
+            where = self._storage.describe(INDEX)
+            raise StoreError(f"the index in {where} cannot be written: free space, or mend the disk, and repair again")
 
     def leave_unclean(self) -> None:
         """Let the next start be one after a crash: groups may have got messages of which nothing is known any more.

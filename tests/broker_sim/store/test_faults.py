@@ -16,6 +16,7 @@ from rocketpy_broker_sim.config import FlushDiskType
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.disk.real import RealStorage
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
+from rocketpy_broker_sim.store.repair.apply import Repair
 from tests.broker_sim.store.helpers import OK, bodies, message, open_store, put_all
 
 REFUSED = PutMessageStatus.SERVICE_NOT_AVAILABLE
@@ -88,9 +89,38 @@ def test_a_store_that_is_closed_with_a_failure_that_was_not_undone_is_recovered(
     storage.fault = fail_writes_after_cut
     with pytest.raises(StoreError):
         store.commit_pending()
-    store.close()
+    assert "taking back a failed write" in str(store.close())
     storage.fault = None
     assert storage.exists("abort")
+    assert bodies(open_store(storage)) == [b"kept"]
+
+
+def unlink_all(storage: MemoryStorage, folder: str) -> None:
+    for name in storage.list(folder):
+        path = f"{folder}/{name}"
+        unlink_all(storage, path) if storage.is_dir(path) else storage.unlink(path)
+
+
+@pytest.mark.parametrize(
+    ("operation", "under", "said"),
+    [
+        ("pwrite", "consumequeue", "disk is full: free space"),
+        ("fdatasync", "index", "the index in memory:/index cannot be written"),
+        ("unlink", "abort", "removing the mark of a running broker"),
+    ],
+)
+def test_a_repair_tells_what_the_disk_refuses(operation: str, under: str, said: str):
+    storage = MemoryStorage()
+    store = open_store(storage)
+    put_all(store, [message(b"kept", properties=b"KEYS\x01key\x02")])
+    assert store.close() is None
+    for each in ("consumequeue", "index"):
+        unlink_all(storage, each)
+    repair = Repair(storage, store.config)
+    with storage.failing(operation, under=under), pytest.raises(StoreError, match=said):
+        repair.rebuild({"Orders"})
+    repair.rebuild({"Orders"})
+    assert not storage.exists("abort")
     assert bodies(open_store(storage)) == [b"kept"]
 
 
