@@ -129,7 +129,25 @@ def test_a_driver_of_go_that_cannot_be_built_is_a_reason(monkeypatch: pytest.Mon
     monkeypatch.setattr(golang.subprocess, "run", run)
     reason = golang.golang.__wrapped__()
     assert isinstance(reason, str)
-    assert ("undefined: x" if broken == "does not build" else "was not built within") in reason
+    assert ("undefined: x" if broken == "does not build" else "was not built in 3 tries of 200 s each") in reason
+
+
+def test_a_build_of_go_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[list[str]] = []
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        tries.append(command)
+        if len(tries) < golang.TRIES:
+            raise subprocess.TimeoutExpired(command, 1)
+        cache.Path(command[command.index("-o") + 1]).touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(golang, "_go", lambda: "go")
+    monkeypatch.setattr(golang.subprocess, "run", run)
+    client = golang.golang.__wrapped__()
+    assert not isinstance(client, str)
+    assert cache.Path(client.command[0]).is_file()
+    assert len(tries) == golang.TRIES
 
 
 def test_npm_that_fails_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
