@@ -100,7 +100,7 @@ class Transactions:
 
     @property
     def in_checker(self) -> bool:
-        """Whether the current code was called by the checker, for which closing waits."""
+        """Whether the current code was called by the checker, which cannot wait for its own end."""
         return self._call.is_here
 
     # --- sends ----------------------------------------------------------------------------------------------
