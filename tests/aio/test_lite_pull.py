@@ -78,7 +78,6 @@ async def test_a_loop_gives_back_what_it_has_fetched_ahead(namesrv, topic):
         assert [(await anext(consumer)).queue_offset for _ in range(2)] == [28, 29]
 
 
-@pytest.mark.waits("the loop has to wait for a message when it ends")
 @in_asyncio
 async def test_a_loop_ends_when_another_task_closes(namesrv, topic):
     await fill(namesrv, topic, 10)
@@ -88,10 +87,15 @@ async def test_a_loop_ends_when_another_task_closes(namesrv, topic):
     got = []
 
     async def loop():
-        got.extend([message.body async for message in consumer])
+        async for message in consumer:
+            got.append(message.body)  # noqa: PERF401  the test looks at it meanwhile
 
     task = asyncio.create_task(loop())
-    await asyncio.sleep(0.5)
+    cache = consumer._inner._running.cache
+    async with asyncio.timeout(20):
+        # Until it has them all, and waits for more.
+        while len(got) < 10 or not cache.arrival.statistics().tasks_waiting:  # noqa: ASYNC110
+            await asyncio.sleep(0)
     await consumer.aclose()
     await asyncio.wait_for(task, 10)
     assert len(got) == 10
@@ -197,7 +201,10 @@ async def test_PL10_functions_are_told_in_the_loop(namesrv, topic):
     consumer = lite(namesrv, topic, poll_name_server_interval=0.2)
     consumer.on_queues_changed(topic, later)
     async with consumer:
-        await asyncio.sleep(0.5)
+        async with asyncio.timeout(20):
+            # Until two are known, three are no change.
+            while not consumer._inner._watch._last_queues.get(topic):  # noqa: ASYNC110
+                await asyncio.sleep(0)
         await fill(namesrv, topic, 0, queues=3)
         await asyncio.wait_for(told.wait(), 20)
     assert seen == [(topic, 3, threading.current_thread().name)]
