@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import chain, repeat
 
 import pytest
 from opentelemetry import trace
@@ -260,7 +261,7 @@ def test_a_transaction_is_a_span_with_its_first_half_and_the_executor_within(sur
 
 @pytest.mark.parametrize("last", [LocalTransactionState.COMMIT, "commit"], ids=["by state", "by name"])
 def test_a_checker_is_a_span_below_the_send_of_the_first_half(seen, last):
-    answers = iter([ZeroDivisionError("as told"), last])
+    answers = chain([ZeroDivisionError("as told")], repeat(last))  # if that takes long, the broker asks again
 
     def checker(message):
         answer = next(answers)
@@ -274,7 +275,8 @@ def test_a_checker_is_a_span_below_the_send_of_the_first_half(seen, last):
         with seen.telemetry.instrument(made) as producer:
             producer.send_in_transaction(Message("T", b"1"), lambda message, arg: LocalTransactionState.UNKNOWN)
             assert cluster.wait_messages("T")
-    (half,), (failed, committed) = seen.spans("send"), seen.spans("check")
+    (half,), (failed, committed, *more) = seen.spans("send"), seen.spans("check")
+    assert {span.parent.span_id for span in more} <= {half.context.span_id}
     assert failed.parent.span_id == committed.parent.span_id == half.context.span_id
     assert failed.attributes["error.type"] == "ZeroDivisionError"
     assert committed.attributes["messaging.rocketmq.transaction_state"] == "COMMIT"

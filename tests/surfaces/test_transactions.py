@@ -191,15 +191,16 @@ def test_where_checkers_run(surface, hasty, topic, kind):
             return result
 
     result = surface.run(main)
-    ((transaction_id, thread, loop),) = places.seen
-    assert transaction_id == result.transaction_id
+    # It may run more than once: the broker asks again if the answer takes a while.
+    assert {transaction_id for transaction_id, *_ in places.seen} == {result.transaction_id}
     if kind == "check_async":
-        assert loop == ("asyncio" if surface.name == "asyncio" else "trio")
-        assert (thread is here) == (surface.name != "blocking")
+        assert {loop for *_, loop in places.seen} == {"asyncio" if surface.name == "asyncio" else "trio"}
+        assert all((thread is here) == (surface.name != "blocking") for _, thread, _ in places.seen)
     else:
-        assert loop is None
-        assert thread is not here
-    assert [message.system_properties["TRANSACTION_CHECK_TIMES"] for message in hasty.messages(topic)] == ["1"]
+        assert {loop for *_, loop in places.seen} == {None}
+        assert all(thread is not here for _, thread, _ in places.seen)
+    [stored] = hasty.messages(topic)
+    assert int(stored.system_properties["TRANSACTION_CHECK_TIMES"]) >= 1
 
 
 @pytest.mark.waits("a broker asks after some tenths of a second")
