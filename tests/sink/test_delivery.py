@@ -63,10 +63,11 @@ def test_a_driver_that_dies_after_the_marker(spark, to, times, kinds, delivery, 
         assert "micro-batch 0 of query-1 has been written already" in caplog.text
 
 
-@pytest.mark.waits("an answer that never comes, over real sockets: half a second")
+@pytest.mark.slow
+@pytest.mark.waits("an answer that never comes, over real sockets: three seconds")
 def test_a_driver_that_dies_while_the_marker_is_on_its_way(monkeypatch, spark, to, times, cluster):
     """It is stored, and the answer does not come back: the micro-batch fails."""
-    written = to(retry_times_when_send_failed=0, send_timeout=0.5)
+    written = to(retry_times_when_send_failed=0, send_timeout=3.0)
     written(spark.frame(part(0)), 0)
     real = marker_log.MarkerLog.commit
 
@@ -84,9 +85,9 @@ def test_a_driver_that_dies_while_the_marker_is_on_its_way(monkeypatch, spark, t
 
 
 @pytest.mark.slow
-@pytest.mark.waits("an answer that never comes, over real sockets: half a second")
+@pytest.mark.waits("an answer that never comes, over real sockets: three seconds")
 def test_a_lost_answer_of_a_frame_when_the_task_sends_nothing_twice(spark, to, times, cluster):
-    written = to(retry_times_when_send_failed=0, send_timeout=0.5)
+    written = to(retry_times_when_send_failed=0, send_timeout=3.0)
     written(spark.frame(part(0)), 0)  # so that the route is known
 
     def losing(rows):
