@@ -17,8 +17,10 @@ from tests.surfaces.surface import SURFACES, call
 pytestmark = pytest.mark.waits("listeners that work on while another thread or loop closes")
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-SOON = 4.0
-"""Less than half of the ten seconds that closing gives to listeners."""
+PATIENCE = 45.0
+"""Seconds that closing gives to listeners."""
+SOON = 20.0
+"""Less than half of that."""
 
 
 class Closing:
@@ -26,7 +28,8 @@ class Closing:
 
     def __init__(self, surface, group, namesrv, topic, kind, act=None, **settings):
         self.surface, self.act = surface, act or self.close
-        self.consumer = surface.module.PushConsumer(group, namesrv=namesrv, consume_from_where=FIRST, **settings)
+        settings |= {"namesrv": namesrv, "consume_from_where": FIRST, "await_termination": PATIENCE}
+        self.consumer = surface.module.PushConsumer(group, **settings)
         self.got, self.errors, self.scope = [], [], None
         self.consumer.subscribe(topic, getattr(self, f"{kind}_listener"))
 

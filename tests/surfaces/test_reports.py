@@ -137,7 +137,7 @@ def test_closing_in_the_function_does_not_wait_for_itself(name, namesrv, topic, 
             closed.set()
 
         function = close if surface.name == "blocking" else close_async
-        role = made(surface, kind, namesrv, topic, on_statistics=function)
+        role = made(surface, kind, namesrv, topic, on_statistics=function, close_timeout=30)
         started = time.monotonic()
         await call(role.start())
         await eventually(surface, closed.is_set)
