@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketpy.cli.traffic.reading import HELD
 from rocketpy.sync import Message
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim import BlockingLocalCluster
@@ -22,6 +23,10 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="has no such terminals and signals"),
 ]
 _numbers = count(1)
+LONG = 60.0
+"""Seconds for what would never come otherwise; a process that has only been started has much to import."""
+AT_ONCE = HELD - 1
+"""Less than a broker may hold the pull of `tail`, which a signal must not wait for."""
 TWO_STORED = (
     b"rocketpy: 2 messages stored; the next line is 3. To continue there: --skip 2\n",
     # Stored by the broker, whose answer was still on its way.
@@ -63,7 +68,7 @@ def test_ctrl_c_ends_tail_at_once_and_without_a_word(cluster: BlockingLocalClust
     with running(cluster, "tail", topic, "-f", "--format", "value") as tail:
         assert tail.stdout.readline() == b"one\n"
         tail.send_signal(signal.SIGINT)
-        assert tail.wait(10) == 130
+        assert tail.wait(AT_ONCE) == 130
         assert (tail.stdout.read(), tail.stderr.read()) == (b"", b"")
 
 
@@ -73,7 +78,7 @@ def test_ctrl_c_ends_tail_while_nobody_reads(cluster: BlockingLocalCluster, topi
     with running(cluster, "tail", topic, "-f", "--format", "value") as tail:
         assert tail.stdout.read(1) == b"x"  # the pipe is full now, and it waits within a write
         tail.send_signal(signal.SIGINT)
-        assert tail.wait(10) == 130
+        assert tail.wait(LONG) == 130
         assert tail.stderr.read() == b""
 
 
@@ -84,7 +89,7 @@ def test_a_reader_that_goes_away_ends_tail_without_a_word(cluster: BlockingLocal
         tail.stdout.close()
         for _ in range(20):
             cluster.send(Message(topic, b"two"))
-        assert tail.wait(10) == 141
+        assert tail.wait(LONG) == 141
         assert tail.stderr.read() == b""
 
 
@@ -93,9 +98,9 @@ def test_each_line_of_a_pipe_is_sent_when_it_is_there(cluster: BlockingLocalClus
         for number in range(3):
             send.stdin.write(b"%d\n" % number)
             send.stdin.flush()
-            cluster.wait_messages(topic, number + 1)
+            cluster.wait_messages(topic, number + 1, timeout=LONG)
         send.stdin.close()
-        assert send.wait(10) == 0
+        assert send.wait(LONG) == 0
         assert send.stdout.read().startswith(b"3 messages stored in ")
 
 
@@ -105,7 +110,7 @@ def test_a_failure_ends_send_although_no_line_comes(cluster: BlockingLocalCluste
         try:
             send.stdin.write(b"one\n")
             send.stdin.flush()
-            assert send.wait(10) == 1
+            assert send.wait(LONG) == 1
         finally:
             cluster.heal()
         said = send.stderr.read()
@@ -117,9 +122,9 @@ def test_ctrl_c_says_what_send_has_stored(cluster: BlockingLocalCluster, topic: 
     with running(cluster, "send", topic, "--lines") as send:
         send.stdin.write(b"one\ntwo\nhalf")
         send.stdin.flush()
-        cluster.wait_messages(topic, 2)
+        cluster.wait_messages(topic, 2, timeout=LONG)
         send.send_signal(signal.SIGINT)
-        assert send.wait(10) == 130
+        assert send.wait(LONG) == 130
         assert send.stdout.read() == b""
         assert send.stderr.read() in TWO_STORED
 
@@ -184,11 +189,11 @@ def test_sigterm_says_what_send_has_stored(cluster: BlockingLocalCluster, topic:
         assert send.stdin is not None
         send.stdin.write(b"one\ntwo\n")
         send.stdin.flush()
-        cluster.wait_messages(topic, 2)
+        cluster.wait_messages(topic, 2, timeout=LONG)
         if in_background:
             send.send_signal(signal.SIGINT)  # does not reach it
         send.terminate()
-        said = send.communicate(timeout=10)
+        said = send.communicate(timeout=LONG)
     assert (send.returncode, said[0]) == (143, b"")
     assert said[1] in TWO_STORED
 
@@ -200,7 +205,7 @@ def test_sigterm_ends_tail_and_a_watch(cluster: BlockingLocalCluster, topic: str
         with running(cluster, *words) as process:
             assert process.stdout.readline()
             process.terminate()
-            assert process.wait(10) == 143
+            assert process.wait(AT_ONCE) == 143
             assert process.stderr.read() == b""
 
 
@@ -221,9 +226,9 @@ def test_a_pipe_that_does_not_block_is_read_to_its_end(cluster: BlockingLocalClu
     ) as send:
         for number in range(3):
             os.write(ours, b"%d\n" % number)
-            cluster.wait_messages(topic, number + 1)
+            cluster.wait_messages(topic, number + 1, timeout=LONG)
         os.close(ours)
-        assert send.wait(60) == 0
+        assert send.wait(LONG) == 0
     os.close(theirs)
 
 
