@@ -19,15 +19,16 @@ from tests.aio.running import LIMIT, run
 __all__ = ["SURFACES", "Surface", "call", "entered"]
 
 
-def _run_trio(main):
+def _run_trio(main, *, limit=LIMIT):
     async def bounded():
-        with trio.fail_after(LIMIT):
+        with trio.fail_after(limit):
             return await main()
 
     return trio.run(bounded)
 
 
-def _run_blocking(main):
+def _run_blocking(main, *, limit=None):
+    """Nothing can cut blocking code short, whatever the limit."""
     coroutine = main()
     try:
         coroutine.send(None)
