@@ -275,12 +275,13 @@ async def test_closing_waits_for_what_is_under_way(namesrv, topic):
     assert all(result.status is SendStatus.SEND_OK for result in results)
 
 
+@pytest.mark.slow
 @pytest.mark.waits("a name server in real time does not answer")
 def test_closing_says_what_it_waits_for(monkeypatch, caplog):
     monkeypatch.setattr("rocketpy.aio.producer.PATIENCE", 0.0)
 
     async def main():
-        async with Producer("pg", namesrv=f"127.0.0.1:{hole.getsockname()[1]}", send_timeout=0.2) as producer:
+        async with Producer("pg", namesrv=f"127.0.0.1:{hole.getsockname()[1]}", send_timeout=2.0) as producer:
             sending = asyncio.create_task(producer.send(Message("T", b"x")))
             await until_in_flight(producer, 1)
         with pytest.raises(NameServerUnreachableError):
