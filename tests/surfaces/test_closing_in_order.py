@@ -21,7 +21,8 @@ from rocketpy_broker_sim import BlockingLocalCluster
 from tests.aio.running import in_asyncio
 from tests.forking import in_child
 
-PATIENCE = 10.0
+PATIENCE = 25.0
+"""Seconds for a whole process, and less than the request takes that it must not wait for."""
 
 
 @pytest.fixture(scope="module")
