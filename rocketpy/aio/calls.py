@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ import trio
 from rocketpy.errors import ClientClosedError
 
 if TYPE_CHECKING:
-    import asyncio
-
     from rocketpy.aio.bridge import Bridge
 
 __all__ = ["LoopCaller"]
@@ -58,6 +57,7 @@ class _Call:
         self._function = function
         self._arguments = arguments
         self._task: asyncio.Task[None] | None = None
+        self._has_begun = False
 
     def begin(self) -> None:
         """Start the task. In the loop."""
@@ -67,13 +67,21 @@ class _Call:
         except BaseException as error:  # noqa: BLE001 - a task factory may raise anything; the caller gets it
             coroutine.close()
             self._end(error)
+            return
+        self._task.add_done_callback(self._look_at_end)
 
     def cancel(self) -> None:
         """Cancel the task. In the loop."""
         if self._task is not None:
             self._task.cancel()
 
+    def _look_at_end(self, task: asyncio.Task[None]) -> None:
+        """One that other code cancels before its first step does not run at all."""
+        if not self._has_begun:
+            self._end(asyncio.CancelledError())
+
     async def _run(self) -> None:
+        self._has_begun = True
         try:
             self.value = await self._function(*self._arguments)
         except (KeyboardInterrupt, GeneratorExit) as error:

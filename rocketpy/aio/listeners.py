@@ -112,12 +112,13 @@ class LoopRunner(RemoteRunner):
 class _Task(Worker):
     """A worker that is a task."""
 
-    __slots__ = ("context", "gate", "task")
+    __slots__ = ("context", "gate", "has_begun", "task")
 
     def __init__(self, context: contextvars.Context) -> None:
         super().__init__()
         self.context = context
         self.gate: asyncio.Future[None] | None = None
+        self.has_begun = False
         self.task: asyncio.Task[None] | None = None
 
 
@@ -212,24 +213,30 @@ class LoopCrew(AsyncCrew[_Task]):
             self._workers.discard(worker)
             self._fail(exc)
             return False
+        # One that other code cancels before its first step does not run at all.
+        worker.task.add_done_callback(lambda _: None if worker.has_begun else self._left(worker))
         return True
 
     async def _host(self, worker: _Task) -> None:
+        worker.has_begun = True
         try:
             await asyncio.sleep(0)  # not inside `_start_one`, even if a task factory runs the first step at once
             await self._work(worker)
         except Exception as exc:  # noqa: BLE001 - a bug in the worker ends the consumer
             self._fail(exc)
         finally:
-            # The task may have been cancelled in any state, and the next call must still find a worker.
-            if worker in self._idle:
-                self._idle.remove(worker)
-            self._waking = False
-            self._workers.discard(worker)
-            if not self._stopped and not self._paused:
-                self._paused = True
-                self._bridge.loop.call_later(_PAUSE, self._go_on)
-            self._note_end()
+            self._left(worker)
+
+    def _left(self, worker: _Task) -> None:
+        """A task has ended. It may have been cancelled in any state, and the next call must still find a worker."""
+        if worker in self._idle:
+            self._idle.remove(worker)
+        self._waking = False
+        self._workers.discard(worker)
+        if not self._stopped and not self._paused:
+            self._paused = True
+            self._bridge.loop.call_later(_PAUSE, self._go_on)
+        self._note_end()
 
     def _go_on(self) -> None:
         self._paused = False

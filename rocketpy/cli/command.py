@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from rocketpy.cli.options import FILE
 from rocketpy.cli.session import Session
@@ -18,8 +19,13 @@ _SENTENCE = 300
 
 def _keep(context: click.Context, option: click.Parameter, value: Any) -> None:
     """Keep the value of a common option for the session; one that is closer to the command wins."""
-    if value is not None and value is not False and option.name is not None:
-        setattr(context.find_root().ensure_object(Session), option.name, value)
+    if value is None or value is False or option.name is None:
+        return
+    session = context.find_root().ensure_object(Session)
+    # Every context of a command line sees the environment, the last one after an option of the first one.
+    is_of_environment = context.get_parameter_source(option.name) is ParameterSource.ENVIRONMENT
+    if not (is_of_environment and getattr(session, option.name)):
+        setattr(session, option.name, value)
 
 
 def _common(*names: str, **settings: Any) -> click.Option:

@@ -228,8 +228,13 @@ def delete(session: Session, topic: str, cluster: str | None, yes: bool) -> None
     """Delete a topic and its messages."""
     with session.admin() as admin:
         found = session.partly(admin.topics.stats, topic)
+        doomed = found.queues
+        if cluster is not None:
+            names = {each.name for each in admin.brokers.list(cluster=cluster)}
+            doomed = tuple(each for each in doomed if each.queue.broker_name in names)
+        count = sum(each.messages for each in doomed)
         where = "" if cluster is None else f" in the cluster {cluster}"
-        session.confirm(f"Delete the topic {topic} and its {counted(found.messages, 'message')}{where}?", yes=yes)
+        session.confirm(f"Delete the topic {topic} and its {counted(count, 'message')}{where}?", yes=yes)
         admin.topics.delete(topic, cluster=cluster)
     session.output.done(f"deleted the topic {topic}{where}", deleted=topic)
 

@@ -21,19 +21,24 @@ async def call_in_own_loop(function: Callable[..., Any], arguments: tuple[Any, .
     """
     scope = trio.CancelScope()
     loops: list[trio.lowlevel.TrioToken] = []
+    ended = given_up = False
 
     async def main() -> Any:
         loops.append(trio.lowlevel.current_trio_token())
+        if given_up:  # before this thread came so far
+            scope.cancel()
         with scope, ChildEnds(everywhere=True):
             return await function(*arguments)
 
-    ended = False
+    # The threads of trio's usual limiter are for all: that is where the names of hosts are looked up.
+    limiter = trio.CapacityLimiter(1)
     try:
-        answer = await trio.to_thread.run_sync(trio.run, main, abandon_on_cancel=True)
+        answer = await trio.to_thread.run_sync(trio.run, main, abandon_on_cancel=True, limiter=limiter)
         ended = True
         return answer
     finally:
         if not ended:
+            given_up = True
             for loop in loops:
                 with suppress(trio.RunFinishedError):
                     loop.run_sync_soon(scope.cancel)

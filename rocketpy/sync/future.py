@@ -86,17 +86,19 @@ class Callbacks:
 
     def _start(self, *, expected: int) -> None:
         """Note how many more are expected, and start the thread if there is none."""
-        with self._lock:
-            self._expected += expected
-            start = not self._running
-            self._running = True
-        if start:
-            try:
+        start = False
+        try:
+            with self._lock:
+                self._expected += expected
+                start = not self._running
+                self._running = True
+            if start:
                 threading.Thread(target=self._run, name=f"rocketpy-callbacks-{self._name}", daemon=True).start()
-            except BaseException:
-                # No thread can be started now, or this was Ctrl-C: the next callback tries again.
+        except BaseException:
+            # No thread can be started now, or this was Ctrl-C: the next callback tries again.
+            if start:
                 self._running = False
-                raise
+            raise
 
     def wait_idle(self, timeout: float) -> bool:
         """Wait up to `timeout` seconds for the callbacks that are due; not at all in the thread that runs them.

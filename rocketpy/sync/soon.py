@@ -60,21 +60,35 @@ class Soon:
 
     def begin(self) -> None:
         """Send it, or wait for the turn of its sharding key."""
-        if self._terms.key is not None:
-            waiter = self._direct.core.order.take(self._terms.key, self._came)
-            if waiter is not None:
-                self._in_portal(self._watch, waiter)
-                self.beginner = 0
-                return
-            self._has_key = True
+        key = self._terms.key
         try:
+            if key is not None:
+                waiter = self._direct.core.order.take(key, self._came, self)
+                if waiter is not None:
+                    self._in_portal(self._watch, waiter)
+                    self.beginner = 0
+                    return
+                self._has_key = True
             self._start()
             self.beginner = 0
-        except BaseException:  # a hook's, which is for the caller: those that follow with the same key are not to blame
-            if self._attempt is None and self._future is not None:
-                self._future = None
-                self._pass_on()
+        except BaseException:
+            self._withdraw()
             raise
+
+    def _withdraw(self) -> None:
+        """Forget it, after an exception of a hook or a signal handler, which is for the caller, between any two steps.
+
+        Those that follow with the same key are not to blame.
+        """
+        if self._future is None:
+            return  # it has ended
+        self._future = None
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.connection.give_up(attempt.opaque)
+        self._has_key = False
+        if self._terms.key is not None:
+            self._direct.core.order.release(self._terms.key, self)
 
     def _start(self) -> None:
         direct, terms = self._direct, self._terms
@@ -125,7 +139,7 @@ class Soon:
         """Let the next message of the sharding key go, if this one has the turn. Idempotent."""
         has_key, self._has_key = self._has_key, False
         if has_key and self._terms.key is not None:
-            self._direct.core.order.pass_on(self._terms.key)
+            self._direct.core.order.release(self._terms.key, self)
 
     def _leave(self, outcome: SendResult | BaseException) -> None:
         future = self._future

@@ -121,9 +121,16 @@ class Failures:
                 last,
             )
 
+    def _all_living(self) -> list[UnseenFailure]:
+        while True:
+            try:
+                return list(self._living)
+            except RuntimeError:  # another thread has noted one meanwhile
+                continue
+
     def tell_all(self) -> None:
         """Log all unseen failures, as the process ends, even if somebody could still have looked at them."""
-        for failure in list(self._living):
+        for failure in self._all_living():
             error = failure.take_error()
             if error is not None:
                 self._forgotten.append(error)

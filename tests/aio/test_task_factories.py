@@ -120,3 +120,70 @@ def test_a_factory_that_fails_ends_the_consumer_and_is_heard(namesrv, topic, cap
 
     with caplog.at_level(logging.CRITICAL):
         main()
+
+
+class CancelsFirst:
+    """Other code that cancels all tasks, in the moment in which one of a kind has been made for the first time."""
+
+    def __init__(self, name):
+        self.name = name
+        self.cancelled = 0
+
+    def __call__(self, loop, coroutine, **kwargs):
+        task = asyncio.Task(coroutine, loop=loop, **kwargs)
+        if coroutine.__qualname__ == self.name and not self.cancelled:
+            self.cancelled += 1
+            task.cancel()
+        return task
+
+
+def test_a_worker_that_is_cancelled_before_its_first_step_is_replaced(namesrv, topic):
+    @in_asyncio
+    async def main():
+        came = asyncio.Event()
+
+        async def listener(message):
+            came.set()
+
+        async with Producer("pg", namesrv=namesrv) as producer:
+            await producer.create_topic(topic, queues=1)
+            await producer.send(Message(topic, b"x"))
+        factory = CancelsFirst("LoopCrew._host")
+        asyncio.get_running_loop().set_task_factory(factory)
+        async with PushConsumer(f"early-{topic}", namesrv=namesrv, consume_from_where=FIRST) as consumer:
+            consumer.subscribe(topic, listener)
+            async with asyncio.timeout(20):
+                await came.wait()
+            began = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - began < consumer.config.await_termination
+        assert factory.cancelled == 1
+        asyncio.get_running_loop().set_task_factory(None)
+
+    main()
+
+
+def test_a_call_of_a_hook_that_is_cancelled_before_its_first_step_has_ended(namesrv, topic, caplog):
+    @in_asyncio
+    async def main():
+        came = asyncio.Event()
+
+        async def listener(message):
+            came.set()
+
+        async def assigned(queues):
+            raise AssertionError("it was cancelled first")
+
+        async with Producer("pg", namesrv=namesrv) as producer:
+            await producer.create_topic(topic, queues=1)
+            await producer.send(Message(topic, b"x"))
+        factory = CancelsFirst("_Call._run")
+        asyncio.get_running_loop().set_task_factory(factory)
+        consumer = PushConsumer(f"call-{topic}", namesrv=namesrv, consume_from_where=FIRST, on_assigned=assigned)
+        consumer.subscribe(topic, listener)
+        async with consumer, asyncio.timeout(20):
+            await came.wait()
+        assert factory.cancelled == 1
+        asyncio.get_running_loop().set_task_factory(None)
+
+    main()
+    assert "it ended with CancelledError" in caplog.text

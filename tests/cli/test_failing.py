@@ -160,3 +160,21 @@ def test_a_failure_of_all_is_an_error(two_brokers: BlockingLocalCluster, tmp_pat
 
 def test_foreign_text_does_not_command_the_terminal(cli: Cli) -> None:
     assert "\\x1b[31m" in cli.fails("namesrv", "kv", "get", "a\x1b[31m", "b")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("--config", "FILE", "topic", "list"),
+        ("topic", "--config", "FILE", "list"),
+        ("topic", "list", "--config", "FILE"),
+    ],
+)
+def test_an_option_wins_over_the_environment_wherever_it_stands(
+    two_brokers: BlockingLocalCluster, tmp_path: Path, line: tuple[str, ...]
+) -> None:
+    file = tmp_path / "wanted.toml"
+    file.write_text("", "utf-8")
+    cli = Cli(two_brokers, ROCKETPY_CONFIG=str(tmp_path / "missing.toml"))
+    assert "missing.toml" in cli.fails("topic", "list")
+    assert cli.ok(*(str(file) if each == "FILE" else each for each in line))

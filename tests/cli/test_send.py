@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketpy.cli.traffic.inputs import TIMES, Pattern
+from rocketpy.seams import wall_ms
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.cli.kit import Cli
@@ -75,6 +77,19 @@ def test_what_tail_prints_is_sent_again(cli: Cli, cluster: BlockingLocalCluster,
     assert sorted([dict(first.properties), dict(second.properties)], key=len) == [{"a": "b"}, {"a": "b", "c": "d"}]
     line = cli.ok("message", "view", first.message_id, "-t", topic, "--json")
     assert cli.run("send", topic, "--json-lines", typed=line).exit_code == 0
+
+
+def test_a_line_that_has_a_time_of_its_own_takes_no_other_one(
+    cli: Cli, cluster: BlockingLocalCluster, topic: str
+) -> None:
+    due = wall_ms() + 3_600_000
+    line = json.dumps({"body": "x", "deliverAt": due})
+    for option in (["--delay-level", "1"], ["--delay", "0.05"]):
+        assert cli.run("send", topic, "--json-lines", *option, typed=line).exit_code == 0
+    assert stored(cluster, topic) == []
+    wanted = Pattern(topic, timing={"delay_level": 3})
+    assert wanted.of_record(line.encode()).wire_properties.keys() & TIMES == {"TIMER_DELIVER_MS"}
+    assert wanted.of_record(b'{"body": "x"}').wire_properties.keys() & TIMES == {"DELAY"}
 
 
 def test_a_delay(cli: Cli, cluster: BlockingLocalCluster, topic: str) -> None:

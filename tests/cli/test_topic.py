@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rocketpy.admin.results.servers import BrokerEntry
 from rocketpy.message import Message
 from rocketpy.seams import wall_ms
+from rocketpy.sync.parts.brokers import Brokers
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.cli.kit import Cli
 
@@ -130,3 +132,17 @@ def test_deleting_asks_first(cli: Cli) -> None:
         'messages?"; pass --yes to confirm\n'
     )
     assert {"topic": "Orders"} in cli.rows("topic", "list")
+
+
+def test_deleting_in_one_cluster_counts_its_messages_alone(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Brokers.list
+
+    def one_of_two(brokers: Brokers, *, cluster: str | None = None) -> tuple[BrokerEntry, ...]:
+        found = real(brokers)
+        return found if cluster is None else tuple(each for each in found if each.name == "broker-a")
+
+    on_each = [row["messages"] for row in cli.rows("topic", "stats", "Orders") if row["broker"] == "broker-a"]
+    monkeypatch.setattr(Brokers, "list", one_of_two)
+    said = cli.fails("topic", "delete", "Orders", "--cluster", "DefaultCluster")
+    assert f"its {sum(on_each)} messages in the cluster DefaultCluster?" in said
+    assert sum(on_each) < 6

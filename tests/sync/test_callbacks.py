@@ -132,3 +132,28 @@ def test_callbacks_stay_one_after_the_other_though_ctrl_c_strikes_as_their_threa
         each.join(10)
     assert len(threads) == 1
     assert not any(each.is_alive() for each in named)
+
+
+def test_ctrl_c_as_a_callback_is_submitted_keeps_none_from_running(callbacks: Callbacks) -> None:
+    class Struck:
+        """A lock behind which a signal handler runs once, as CPython calls handlers when `with` has ended."""
+
+        def __init__(self) -> None:
+            self.lock = threading.RLock()
+            self.left = 2
+
+        def __enter__(self) -> None:
+            self.lock.acquire()
+
+        def __exit__(self, *_error: object) -> None:
+            self.lock.release()
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+
+    called = threading.Event()
+    callbacks._lock = Struck()  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        callbacks.submit(lambda: None)
+    callbacks.submit(called.set)
+    assert called.wait(10)

@@ -17,7 +17,7 @@ import trio
 
 from rocketpy.cli.traffic.records import message_of
 from rocketpy.errors import ConfigError, RocketMQError
-from rocketpy.message import Message
+from rocketpy.message import Message, PropertyName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,15 @@ __all__ = ["Item", "Pattern", "items", "opened", "size_of", "whole"]
 
 PIECE = 1 << 16
 """Bytes of one read."""
+TIMES = frozenset(
+    {
+        PropertyName.DELAY,
+        PropertyName.TIMER_DELAY_MS,
+        PropertyName.TIMER_DELAY_SEC,
+        PropertyName.TIMER_DELIVER_MS,
+    }
+)
+"""Properties that say when a message is delivered. Brokers look at the first of them that a message has."""
 MAX_MESSAGE = 16 << 20
 """Bytes of the longest line or file: the producer's own limit is lower, and says what to do."""
 
@@ -80,6 +89,8 @@ class Pattern(NamedTuple):
             ConfigError: it cannot be sent.
         """
         found, common = message_of(self.topic, line), self.of_body(b"-").wire_properties
+        if not TIMES.isdisjoint(found.wire_properties):  # in whatever way it says when: that comes first as a whole
+            common = {name: value for name, value in common.items() if name not in TIMES}
         found.wire_properties = common | found.wire_properties
         return found
 
