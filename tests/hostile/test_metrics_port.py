@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rocketpy.wire.hosts import parse_address
-from rocketpy_broker_sim.metrics.http import LINGER, MAX_HEAD, STALLED_AFTER
-from rocketpy_broker_sim.metrics.port import MOST_CONNECTIONS, ROOM_WITHIN
+from rocketpy_broker_sim.metrics.http import LINGER, MAX_HEAD
+from rocketpy_broker_sim.metrics.port import MOST_CONNECTIONS
 from tests.broker_sim.metrics.kit import Scrape
 from tests.hostile.frames import MIB
 from tests.hostile.innocent import TOPIC, route_request
@@ -25,7 +25,6 @@ from tests.hostile.peer import Peer, wait_until
 from tests.hostile.report import Report
 from tests.hostile.test_crowds import finish
 from tests.hostile.world import ROLES, Served, World
-from tests.pace import slowness
 
 pytestmark = [
     pytest.mark.quiet("measures turns, waits and memory of servers"),
@@ -35,10 +34,11 @@ pytestmark = [
 
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 LEAVING = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-PAGE_WITHIN = 3.0
+PAGE_WITHIN = 6.0
 """Seconds in which an honest scraper has the page: those that stall make room after one, and others may come first.
 
-A machine that is slower just now has as much longer.
+Prometheus waits for ten. Peers for whom no room had to be made would keep a scraper out for ten and more, those that
+send heads by the byte for five: of these the test looks whether they were closed.
 """
 OTHERS = 8
 """Files that a server may open meanwhile: of its store, and connections that it has not looked at yet."""
@@ -68,8 +68,7 @@ def scrape(served: Served) -> None:
             found = Scrape(page(served.metrics).decode())
             break
         except (OSError, http.client.HTTPException):
-            waited = time.monotonic() - began
-            assert waited < PAGE_WITHIN or waited < PAGE_WITHIN * slowness(), "no page"
+            assert time.monotonic() - began < PAGE_WITHIN, "no page"
             time.sleep(0.05)
     if served.role == "broker":
         assert found.one("rocketmq_queue_messages_total", topic=TOPIC, queue=0) >= 1
@@ -152,6 +151,8 @@ def test_heads_that_come_by_the_byte_make_room(world: World, report: Report) -> 
             for peer in slow:
                 peer.send(bytes([byte]))
             time.sleep(0.01)
+        for peer in slow[:MOST_CONNECTIONS]:
+            assert is_closed(peer)
 
 
 def test_heads_beyond_the_bound_are_refused(world: World, report: Report) -> None:
@@ -222,7 +223,7 @@ def test_peers_that_do_not_read_make_room(world: World, report: Report) -> None:
             connect().send(GET * 5_000)
         began = time.monotonic()
         scrape(served)
-        assert time.monotonic() - began < STALLED_AFTER + ROOM_WITHIN + 1
+        assert time.monotonic() - began < PAGE_WITHIN
 
 
 # --- peers that come and go -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tests.hostile.samples import item, small_fields
 from tests.hostile.shapes import dump
 from tests.hostile.test_crowds import finish
 from tests.hostile.world import Served, World
+from tests.pace import slowness
 
 pytestmark = [
     pytest.mark.quiet("measures turns, waits and memory of servers"),
@@ -27,7 +28,7 @@ pytestmark = [
 
 TOPICS = 50_000
 STARTS_WITHIN = 4.7
-"""Seconds of processor time; the start of a command has 5, but has its imports to do as well."""
+"""Seconds of processor time of an ordinary machine; the start of a command has 5, but has its imports to do as well."""
 CHAIN = 100_000
 TABLES = 64 * MIB
 """What 50,000 topics may take: they are there afterwards, as was asked."""
@@ -72,7 +73,7 @@ def test_fifty_thousand_topics_are_made_registered_listed_and_read_at_the_next_s
                 assert peer.ask(request(code, fields)).code == ResponseCode.SUCCESS
             finish(watch, report, keeps=TABLES)
     seconds = restarted(broker, namesrv.address)
-    assert seconds <= STARTS_WITHIN, seconds
+    assert seconds <= STARTS_WITHIN or seconds / slowness() <= STARTS_WITHIN, seconds
 
 
 def restarted(broker: Served, name_server: str) -> float:
@@ -110,7 +111,7 @@ def test_new_groups_cost_the_same_however_many_there_are(fresh: World, report: R
     broker = fresh.broker
 
     def make(prefix: str) -> float:
-        """Processor time that 5,000 take."""
+        """Processor time that 5,000 take, in seconds of an ordinary machine."""
         used = broker.processor_seconds()
         frames = (
             request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": f"{prefix}-{number}"})
@@ -118,7 +119,7 @@ def test_new_groups_cost_the_same_however_many_there_are(fresh: World, report: R
         )
         last = request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": GROUP})
         assert len(peer.attack(frames, last)) == 5_001
-        return broker.processor_seconds() - used
+        return (broker.processor_seconds() - used) / slowness()
 
     with Peer(broker.address) as peer, Watch(broker, "30,000 new groups") as watch:
         first = make("First")

@@ -21,7 +21,8 @@ __all__ = ["Act", "verdict"]
 
 PATIENCE = 8.0
 """Seconds within which a call must end."""
-AT_ONCE = 1.0
+AT_ONCE = 1.8
+"""Seconds for a refusal; one that has waited for something in vain comes after two seconds at the earliest."""
 REFUSALS = (ConfigError, ClientClosedError, TooManyRequestsError)
 REMEDY = re.compile(
     r"[:;,(] [^:]*\b(use|make|call|start|hand|take|give|run|do|let|send|enter|wait|await|leave|come|share)\b", re.DOTALL

@@ -45,7 +45,8 @@ def killing(servers: BlockingLocalCluster, topic: str, pipe: Path) -> Iterator[K
 
     def wait_and_kill() -> None:
         pid = int(pipe.read_text("utf-8"))  # waits for the one who writes it
-        messages = servers.wait_messages(topic, HALF + 1)
+        # The worker of partition 0 may be starting yet.
+        messages = servers.wait_messages(topic, HALF + 1, timeout=PATIENCE)
         kill.stored = sum(message.properties["SPARK_PART"] == "1" for message in messages)
         os.kill(pid, signal.SIGKILL)
 

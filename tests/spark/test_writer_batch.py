@@ -15,7 +15,7 @@ from rocketpy.spark import provenance_of, sink
 from rocketpy.sync import Message, Producer
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.spark.test_errors_seen import READABLE, error_of, last_word
-from tests.spark.test_killed_tasks import at_the_middle
+from tests.spark.test_killed_tasks import PATIENCE, at_the_middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,19 +151,21 @@ def test_a_broker_that_dies_in_the_middle(spark: SparkSession, tmp_path: Path) -
 
         def kill() -> None:
             reached.open("rb").close()
-            servers.wait_messages("Dying", 1000)
-            servers.kill_broker(0)
-            gone.open("wb").close()
+            try:
+                servers.wait_messages("Dying", 1000, timeout=PATIENCE)  # its worker may be starting yet
+                servers.kill_broker(0)
+            finally:
+                gone.open("wb").close()  # or the other worker would wait for ever
 
         servers.create_topic("Dying")
         rows = spark.sparkContext.parallelize(range(2000), 2).mapPartitionsWithIndex(at_the_middle(wait_for_death))
         frame = spark.createDataFrame(rows, "value string, keys string")
         killing = threading.Thread(target=kill, daemon=True)
         killing.start()
-        given = {"namesrv": servers.name_server_addresses, "topic": "Dying", "rocketmq.sendTimeout": "1"}
+        given = {"namesrv": servers.name_server_addresses, "topic": "Dying", "rocketmq.sendTimeout": "5"}
         text = error_of(lambda: frame.write.format("rocketmq").mode("append").options(**given).save())
         assert "of partition 1" in last_word(text)
-        killing.join(60)
+        killing.join(PATIENCE)
         assert not killing.is_alive()
         servers.start_broker(0)
         assert {each.body for each in servers.messages("Dying")} == {b"row %d" % number for number in range(1000)}

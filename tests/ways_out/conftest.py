@@ -9,6 +9,7 @@ import pytest
 
 from rocketpy import LocalFileOffsetStore, Message, MessageQueue
 from tests.ways_out.ground import Ground
+from tests.ways_out.scene import SLOWNESS
 from tests.ways_out.zygote import Zygote
 
 _numbers = itertools.count()
@@ -34,7 +35,7 @@ def wide_ground():
 
 @pytest.fixture(scope="session")
 def zygote(tmp_path_factory):
-    with Zygote(tmp_path_factory.mktemp("ways-out")) as running:
+    with Zygote(tmp_path_factory.mktemp("ways-out"), SLOWNESS) as running:
         yield running
 
 

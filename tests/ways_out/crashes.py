@@ -14,12 +14,12 @@ from typing import Any
 from rocketpy.errors import RocketMQError, ServiceCrashedError
 from tests.surfaces.surface import call
 from tests.ways_out.ground import ask
-from tests.ways_out.scene import SOON, Entered, Innocent, Scene, Sends
+from tests.ways_out.scene import SLOWNESS, SOON, Entered, Innocent, Scene, Sends
 from tests.ways_out.zygote import say
 
 COUNT = 4
 LONG = 30.0
-RESTARTS_WITHIN = 8.0
+RESTARTS_WITHIN = 8.0 * SLOWNESS
 WATCHED = {True: 2.5, False: 0.2}
 """Seconds for which a service is watched that crashes each time, and one that crashes once."""
 OF_CLIENTS = {

@@ -19,7 +19,7 @@ from rocketpy import Message, MessageModel, MessageQueue
 from rocketpy.errors import RocketMQError
 from tests.ways_out.forked import forked, socket_names
 from tests.ways_out.ground import ask
-from tests.ways_out.scene import EXIT_TIMEOUT, SLACK, SOON, Scene
+from tests.ways_out.scene import EXIT_TIMEOUT, SLACK, SLOWNESS, SOON, Scene
 from tests.ways_out.zygote import say
 
 COUNT = 12
@@ -30,7 +30,7 @@ FIRST_OF_NEIGHBOUR = 1000
 LONG = 30.0
 SHORT = 1.0
 LISTENER_TAKES = 0.3
-FORGOTTEN_FOR = 2.0
+FORGOTTEN_FOR = 2.0 * SLOWNESS
 """Seconds, at most, for what closes it in the background."""
 STATUS = 7
 

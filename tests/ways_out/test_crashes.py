@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.surfaces.surface import SURFACES
-from tests.ways_out.crashes import COUNT, OF_CLIENTS, OF_CONSUMERS
+from tests.ways_out.crashes import COUNT, OF_CLIENTS, OF_CONSUMERS, RESTARTS_WITHIN
 from tests.ways_out.quiet import check_quiet
 
 LINES_OF_ONE_THAT_GOES_ON = 5
@@ -50,7 +50,8 @@ def test_sends_hear_of_a_service_that_crashes(case, surface, service, always):
 def test_run_forever_hears_of_a_service_that_crashes(case, surface, service, always):
     """Either messages go on to come, or it raises what has happened."""
     case.with_message()
-    ended = case.run("tests.ways_out.crashes:consuming", surface=surface, service=service, always=always, limit=30.0)
+    limit = 22.0 + RESTARTS_WITHIN
+    ended = case.run("tests.ways_out.crashes:consuming", surface=surface, service=service, always=always, limit=limit)
     check_heard(ended, always)
     assert ended.said["works"] or ended.said.get("ended"), str(ended)
 

@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CASES = ("blocks", "programs", "programs_of_loops", "programs_of_admins", "crashes")
 MODULES = tuple(f"tests.ways_out.{name}" for name in CASES)
 SURFACES = ("rocketpy", "rocketpy.sync", "rocketpy.aio")
+TOLD_SLOWNESS = "WAYS_OUT_SLOWNESS"
+"""The variable of the environment in which cases find how slow the machine is."""
 _DUMPS_WITHIN = 0.5
 """Seconds in which what has come to its bound writes down its stacks; then it is killed."""
 _POLL = 0.002
@@ -57,13 +59,15 @@ class Zygote:
 
     Args:
         place: a directory for what cases print.
+        slowness: of the machine, as the tests have measured it.
 
     Attributes:
         home: their home folder.
     """
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, slowness: float) -> None:
         self._place = self.home = place
+        self._slowness = slowness
         self._number = 0
 
     def __enter__(self) -> Self:
@@ -71,7 +75,11 @@ class Zygote:
         self._process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, "HOME": str(self.home)},  # where members of a broadcast keep their offsets
+            env={
+                **os.environ,
+                "HOME": str(self.home),  # where members of a broadcast keep their offsets
+                TOLD_SLOWNESS: str(self._slowness),
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

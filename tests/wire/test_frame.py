@@ -16,6 +16,7 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.frame import Frame, FrameDecoder, encode_frame
 from rocketpy.wire.limits import WireLimits
 from rocketpy.wire.serialize import encode_command
+from tests.pace import slowness
 from tests.wire.strategies import read
 
 FRAMES = st.builds(Frame, st.sampled_from([0, 1]), st.binary(min_size=1, max_size=60), st.binary(max_size=60))
@@ -235,4 +236,5 @@ def test_threat_F20_many_small_frames_with_leftovers_take_linear_time() -> None:
         decoder.receive_data(data[place : place + 1003])
         count += len(decoder.frames())
     assert count == 40_000
-    assert time.process_time() - start < 2
+    seconds = time.process_time() - start
+    assert seconds < 2 or seconds / slowness() < 2, seconds

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rocketpy.errors import LocalProtocolError, RemoteProtocolError
 from rocketpy.wire.lenient_json import parse_json, write_json
+from tests.pace import slowness
 from tests.tables import Table
 from tests.wire.strategies import read
 
@@ -199,7 +200,8 @@ def test_large_nonsense_takes_little_time(text: str) -> None:
     start = time.process_time()
     read(lambda: parse_json(text, max_members=200_000))
     read(lambda: parse_json(text.encode(), max_members=100))
-    assert time.process_time() - start < 1.5
+    seconds = time.process_time() - start
+    assert seconds < 1.5 or seconds / slowness() < 1.5, seconds
 
 
 @given(st.binary(max_size=100) | st.text("{}[]\"':,\\/* a1eu0-+.\n", max_size=60))

@@ -18,11 +18,13 @@ from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.enums import ConsumeFromWhere, ConsumeType, MessageModel
 from rocketpy.wire.serialize import encode_command
 from tests.broker_sim.broker.kit import SUBSCRIPTION, SUSPEND, pull_fields, send_fields
-from tests.broker_sim.cli.servers import FREE_PORT, Place
+from tests.broker_sim.cli.servers import FREE_PORT, End, Place
+from tests.pace import slowness
 
 pytestmark = pytest.mark.slow
 
 MOST = 5.0
+"""Seconds that a stop may take; up to three of them are waits of the server, for name servers and for its peers."""
 MESSAGES = 40
 FROZEN = """
 import socket, sys
@@ -157,9 +159,17 @@ def hanging_name_server() -> Iterator[str]:
 
 
 IN_TURN = pytest.mark.alone("waits for several peers in turn: of its five seconds little is left for a busy machine")
+AT_WORK = pytest.mark.alone("waits for peers and has much to do: of its five seconds little is left for a busy machine")
+MARKS = {"hold pulls": AT_WORK, "have large work done": AT_WORK, "all of it": IN_TURN}
+"""The others wait as well, but they need so little of the processor that busy neighbours do not matter."""
 
 
-@pytest.mark.parametrize("what", [*ALL, pytest.param("all of it", marks=IN_TURN)])
+def in_time(end: End) -> bool:
+    """Whether a stop took at most five seconds of an ordinary machine."""
+    return end.seconds <= MOST or end.seconds / slowness() <= MOST
+
+
+@pytest.mark.parametrize("what", [pytest.param(what, marks=MARKS.get(what, ())) for what in [*ALL, "all of it"]])
 def test_a_broker_stops_within_five_seconds_whatever_its_peers_do(place: Place, what: str) -> None:
     with ExitStack() as stack:
         text = FREE_PORT
@@ -178,7 +188,7 @@ def test_a_broker_stops_within_five_seconds_whatever_its_peers_do(place: Place, 
                     peers(server.address, stack)
             end = server.stop()
         assert (end.status, end.out) == (0, "")
-        assert end.seconds <= MOST
+        assert in_time(end), end.seconds
     assert not (place.home / "store" / "abort").exists()
     with place.serving("rocketpy-broker", "-c", place.write("again.conf", FREE_PORT)) as server, ExitStack() as stack:
         peer = connect(server.address, stack)
@@ -192,7 +202,7 @@ def test_a_broker_that_name_servers_leave_hanging_stops_within_five_seconds(plac
         with place.serving("rocketpy-broker", "-c", place.write("broker.conf", text)) as server:
             end = server.stop()
     assert end.status == 0, end.err
-    assert end.seconds <= MOST
+    assert in_time(end), end.seconds
 
 
 @pytest.mark.parametrize("program", ["rocketpy-namesrv", pytest.param("rocketpy-broker-sim", marks=IN_TURN)])
@@ -212,4 +222,4 @@ def test_a_name_server_stops_within_five_seconds_whatever_its_peers_do(place: Pl
                 connect(address, stack).sendall(ask[:30])
         end = server.stop()
     assert end.status == 0, end.err
-    assert end.seconds <= MOST
+    assert in_time(end), end.seconds
