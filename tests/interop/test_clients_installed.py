@@ -95,7 +95,7 @@ def test_the_cpp_client_is_for_one_kind_of_machine(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize(
     ("broken", "told"),
-    [("is refused", "no matching distribution"), ("does not end", "within 80 s, the last of 3 tries")],
+    [("is refused", "no matching distribution"), ("does not end", "within 200 s, the last of 2 tries")],
 )
 def test_a_wheel_that_pip_cannot_install_is_a_reason(monkeypatch: pytest.MonkeyPatch, broken: str, told: str) -> None:
     tries: list[list[str]] = []
@@ -163,7 +163,7 @@ def test_a_driver_of_go_that_cannot_be_built_is_a_reason(monkeypatch: pytest.Mon
     monkeypatch.setattr(golang.subprocess, "run", run)
     reason = golang.golang.__wrapped__()
     assert isinstance(reason, str)
-    assert ("undefined: x" if broken == "does not build" else "was not built in 3 tries of 180 s each") in reason
+    assert ("undefined: x" if broken == "does not build" else "was not built in 2 tries of 240 s each") in reason
 
 
 def test_a_build_of_go_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
