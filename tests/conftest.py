@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 
 from tests.durations import Durations, ProcessorTime
 from tests.garbage import OBJECTS_A_COLLECTION
+from tests.installing import fetching
 from tests.once import made_once
 from tests.side_by_side import WholeFiles, long_ones_first
 
@@ -46,10 +46,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build(out: Path) -> None:
     """Build both."""
-    env = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-    command = [sys.executable, "-m", "build", "--outdir", out, ROOT]
-    ran = subprocess.run(command, cwd=out, env=env, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    fetching(sys.executable, "-m", "build", "--outdir", out, ROOT, cwd=out)
     assert list(out.glob("*.tar.gz"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -153,6 +154,20 @@ def test_npm_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     npm.chmod(0o755)
     monkeypatch.setattr(shutil, "which", lambda name: str(npm))
     assert javascript.installed(tmp_path) == "npm could not install ali-ons 3.12.0: npm error network down"
+
+
+def test_npm_that_fails_or_stands_still_is_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    tries: list[list[str]] = []
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        tries.append(command)
+        if len(tries) == 1:
+            raise subprocess.TimeoutExpired(command, 1)
+        return subprocess.CompletedProcess(command, 1 if len(tries) == 2 else 0, "", "npm error network down")
+
+    monkeypatch.setattr(javascript.subprocess, "run", run)
+    assert isinstance(javascript.installed(tmp_path, ["npm"]), Path)
+    assert len(tries) == javascript.TRIES
 
 
 def test_what_is_installed_is_not_installed_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

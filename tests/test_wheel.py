@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tomllib
@@ -11,16 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.installing import fetching, variables
 from tests.readme import EXAMPLES, run_example
 
 ROOT = Path(__file__).resolve().parent.parent
 
 pytestmark = [pytest.mark.wheel, pytest.mark.slow]
-
-
-def variables() -> dict[str, str]:
-    """Those of this process, without what would lead to this tree."""
-    return {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -34,7 +29,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment that holds the wheel and what it requires, and nothing else: nobody installs into it."""
     place = tmp_path_factory.mktemp("installed") / "venv"
     run(sys.executable, "-m", "venv", place, cwd=place.parent)
-    run(place / "bin" / "python", "-m", "pip", "install", "--quiet", wheel, cwd=place.parent)
+    fetching(place / "bin" / "python", "-m", "pip", "install", "--quiet", wheel, cwd=place.parent)
     return place
 
 
@@ -81,7 +76,7 @@ def test_programs_of_the_readme_run_with_the_wheel(number: int, installed: Path,
 def test_programs_of_the_readme_are_typed(installed: Path, tmp_path: Path) -> None:
     """As a user checks them: strictly, against the annotations of the wheel."""
     python = beside(installed, tmp_path / "venv")
-    run(python, "-m", "pip", "install", "--quiet", "mypy", cwd=tmp_path)
+    fetching(python, "-m", "pip", "install", "--quiet", "mypy", cwd=tmp_path)
     check = (python, "-m", "mypy", "--strict", "--no-incremental")
     programs = []
     for number, text in enumerate(EXAMPLES):
@@ -101,9 +96,9 @@ def test_the_pytest_plugin_of_the_wheel_works_beside_others_and_without_them(ins
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\naddopts = --strict-markers\n", "utf-8")
     pytest_smoke = (python, "-m", "pytest", "-rs", smoke)
     install = (python, "-m", "pip", "install", "--quiet")
-    run(*install, "pytest", cwd=tmp_path)
+    fetching(*install, "pytest", cwd=tmp_path)
     assert "3 passed" in run(*pytest_smoke, cwd=tmp_path)
-    run(*install, "pytest-trio", "pytest-asyncio", "anyio", cwd=tmp_path)
+    fetching(*install, "pytest-trio", "pytest-asyncio", "anyio", cwd=tmp_path)
     said = run(*pytest_smoke, "-o", "asyncio_default_fixture_loop_scope=function", cwd=tmp_path)
     assert "8 passed" in said
     assert "skipped" not in said

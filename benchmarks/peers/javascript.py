@@ -18,8 +18,12 @@ SOURCES = Path(__file__).resolve().parent / "javascript"
 CACHE = ROOT / ".cache" / "bench"
 SHAPES = ("one", "64", "consume", "latency", "start")
 VERSION = "3.12.0"
-INSTALL_WITHIN = 180.0
-_INSTALL = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+INSTALL_WITHIN = 100.0
+TRIES = 3
+"""A download can stand still or break off; the next try finds in npm's cache what has come by then."""
+_FETCH = ("--fetch-timeout=20000", "--fetch-retries=5", "--fetch-retry-maxtimeout=10000")
+"""In milliseconds: npm would wait five minutes for an answer, and a minute before it asks again."""
+_INSTALL = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", *_FETCH)
 
 
 def javascript() -> PeerMake | str:
@@ -70,9 +74,19 @@ def _install(place: Path, npm: Sequence[str]) -> str | None:
         return f"ali-ons {VERSION} is not installed and there is no npm on PATH"
     for name in ("package.json", "package-lock.json"):
         shutil.copy(SOURCES / name, place / name)
+    trouble: str | None = None
+    for _ in range(TRIES):
+        trouble = _try([*command, *_INSTALL], place)
+        if trouble is None:
+            break
+    return trouble
+
+
+def _try(command: Sequence[str], place: Path) -> str | None:
+    """Run npm once. Returns what went wrong, if anything."""
     try:
         done = subprocess.run(
-            [*command, *_INSTALL],
+            command,
             cwd=place,
             stdin=subprocess.DEVNULL,
             capture_output=True,

