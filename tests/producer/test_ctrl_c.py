@@ -46,6 +46,31 @@ def test_ctrl_c_between_registering_and_waiting_leaves_nothing_that_wakes_the_ta
     assert struck == [True]
 
 
+def test_ctrl_c_while_a_frame_of_send_many_is_sent_reaches_its_caller(opened, monkeypatch):
+    real, struck, failures = InFlight.add, [], []
+
+    def strike(*args):
+        real(*args)
+        if not struck:
+            struck.append(trio.lowlevel.currently_ki_protected())
+            signal.raise_signal(signal.SIGINT)
+
+    async def main():
+        async with opened(SendBroker()) as (producer, _):
+            await producer.send(Message("T", b"connects"))
+            monkeypatch.setattr(InFlight, "add", strike)
+            with pytest.raises(KeyboardInterrupt):
+                await producer.send_many([Message("T", b"struck")], on_failure=failures.append)
+            await trio.sleep(1)
+            assert (await producer.send_many([Message("T", b"next")])).messages == 1
+            connections = producer.client.pool.connections()
+            assert not any(len(each.link.in_flight) or each.link.transport.pending for each in connections)
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert struck == [True]
+    assert failures == []
+
+
 @pytest.mark.parametrize("settings", [{}, {"linger": 0.01}], ids=["at once", "lingering"])
 async def test_ctrl_c_strikes_a_selector(autojump_clock, opened, settings):
     protected = []
