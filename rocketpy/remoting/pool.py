@@ -268,8 +268,13 @@ class ConnectionPool:
         if peer.dialled is None:
             if self._nursery is None:
                 raise self._closed(peer)
-            peer.dialled = trio.Event()
-            self._nursery.start_soon(self._dial, peer)
+            return self._begin_dial(peer, self._nursery)
+        return peer.dialled
+
+    @trio.lowlevel.enable_ki_protection  # or Ctrl-C may leave an event that nobody ever sets
+    def _begin_dial(self, peer: _Peer, nursery: trio.Nursery) -> trio.Event:
+        peer.dialled = trio.Event()
+        nursery.start_soon(self._dial, peer)
         return peer.dialled
 
     def _closed(self, peer: _Peer) -> ClientClosedError:
