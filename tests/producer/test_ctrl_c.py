@@ -71,6 +71,41 @@ def test_ctrl_c_while_a_frame_of_send_many_is_sent_reaches_its_caller(opened, mo
     assert failures == []
 
 
+@pytest.mark.parametrize("step", ["try_take", "take", "pass_on"])
+@pytest.mark.parametrize("call", ["send", "send_oneway"])
+def test_ctrl_c_leaves_the_lane_of_a_sharding_key_to_the_next_send(opened, monkeypatch, call, step):
+    key, message, struck = ("T", "k"), Message("T", b"x", sharding_key="k"), []
+
+    async def send_once(producer):
+        await getattr(producer, call)(message)
+        await trio.lowlevel.checkpoint()
+
+    async def main():
+        async with opened(SendBroker()) as (producer, _):
+            await producer.send(Message("T", b"connects"))
+            order = producer.outside.core.order
+            real = getattr(order, step)
+            holds = step == "take" and order.try_take(key)
+
+            def strike(*args):
+                struck.append(trio.lowlevel.currently_ki_protected())
+                result = real(*args)
+                signal.raise_signal(signal.SIGINT)
+                return result
+
+            with monkeypatch.context() as patch:
+                patch.setattr(order, step, strike)
+                with pytest.raises(KeyboardInterrupt):
+                    await send_once(producer)
+            if holds:
+                order.pass_on(key)
+            assert len(order) == 0
+            assert (await producer.send(message)).queue.topic == "T"
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert struck == [True]
+
+
 @pytest.mark.parametrize("settings", [{}, {"linger": 0.01}], ids=["at once", "lingering"])
 async def test_ctrl_c_strikes_a_selector(autojump_clock, opened, settings):
     protected = []
