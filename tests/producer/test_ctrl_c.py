@@ -71,6 +71,28 @@ def test_ctrl_c_while_a_frame_of_send_many_is_sent_reaches_its_caller(opened, mo
     assert failures == []
 
 
+def test_ctrl_c_while_a_oneway_message_is_written_leaves_the_connection_as_good_as_before(opened, monkeypatch):
+    real, struck = trio.lowlevel.reschedule, []
+
+    def strike(*args):
+        if not struck:
+            struck.append(trio.lowlevel.currently_ki_protected())
+            signal.raise_signal(signal.SIGINT)
+        real(*args)
+
+    async def main():
+        async with opened(SendBroker()) as (producer, _):
+            await producer.send(Message("T", b"connects"))
+            await trio.sleep(1)
+            monkeypatch.setattr(trio.lowlevel, "reschedule", strike)
+            with pytest.raises(KeyboardInterrupt):
+                await producer.send_oneway(Message("T", b"struck"))
+            assert (await producer.send(Message("T", b"next"))).queue.topic == "T"
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert struck == [True]
+
+
 @pytest.mark.parametrize("step", ["try_take", "take", "pass_on"])
 @pytest.mark.parametrize("call", ["send", "send_oneway"])
 def test_ctrl_c_leaves_the_lane_of_a_sharding_key_to_the_next_send(opened, monkeypatch, call, step):
