@@ -128,7 +128,7 @@ class MQFaultStrategy:
             return
         speaks_against_it = failure_of(error, codes) is not Failure.FINAL
         if speaks_against_it or isinstance(error, BrokerError):  # a final refusal is an answer, whose latency counts
-            reachable = not isinstance(error, _NOT_REACHED)
+            reachable = not (isinstance(error, _NOT_REACHED) or error.nothing_sent)
             self.update(broker_name, elapsed, isolation=speaks_against_it, reachable=reachable)
 
     def update_oneway(self, broker_name: str) -> None:

@@ -114,7 +114,10 @@ class NameServers:
             if not isinstance(error, _FAILURES):
                 raise error
         if failed:
-            raise unreachable(doing, failed, changes=True) from bare(failed[-1][1])
+            unanswered = unreachable(doing, failed, changes=True)
+            # A question that nobody answered has changed nothing, which is what the class says; this may have.
+            unanswered.nothing_sent = all(each in errors and errors[each].nothing_sent for each in self.addresses)
+            raise unanswered from bare(failed[-1][1])
 
     @property
     def _more_attempts(self) -> int:

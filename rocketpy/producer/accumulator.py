@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
+from rocketpy.client.routes.routing import NEARLY
 from rocketpy.client.sends.selection import sharding_queue
 from rocketpy.client.sends.send_attempts import never_begun
-from rocketpy.errors import ClientClosedError, RequestTimeoutError, RocketMQError, unsent
+from rocketpy.errors import ClientClosedError, NameServerUnreachableError, RequestTimeoutError, RocketMQError, unsent
 from rocketpy.producer.batching import FIXED, Batch, own_error
 from rocketpy.remoting.timers import Alarm
 
@@ -257,29 +258,43 @@ class Accumulator:
         before = self._without_route.get(topic)
         if before is not None:
             before.append(entry)
+            if self._alarm is not None:
+                self._alarm.set(entry.deadline)
             return
         self._without_route[topic] = [entry]
         self._starter.note_begun()
         try:
-            self._starter.start_soon(partial(self._find_route, topic, entry.deadline))
+            self._starter.start_soon(partial(self._find_route, topic))
         except RuntimeError:  # the nursery has ended: the message had waited for room while the producer was closed
             del self._without_route[topic]
             self._starter.note_ended()
             entry.sink.hear(_closed(topic))
 
     @trio.lowlevel.enable_ki_protection
-    async def _find_route(self, topic: str, deadline: float) -> None:
+    async def _find_route(self, topic: str) -> None:
+        """Look up the route until the deadline of the first message; after that, until that of the next one."""
+        entries = self._without_route[topic]
         error: BaseException = _closed(topic)
         try:
-            await self._starter.ensure_route(topic, timeout=max(_LEAST, deadline - self._core.clock()))
-        except RocketMQError as exc:
-            error = exc
+            while entries:
+                error = _closed(topic)
+                deadline = entries[0].deadline
+                try:
+                    await self._starter.ensure_route(topic, timeout=max(_LEAST, deadline - self._core.clock()))
+                    break
+                except RocketMQError as exc:
+                    error, end = exc, self._core.clock() + NEARLY
+                    if end < deadline or not isinstance(exc, NameServerUnreachableError):
+                        break  # it was not for lack of time, so the others would not fare better
+                    self._expire(entries, 0, end, error)
         finally:
             self._undisturbed(partial(self._place_all, topic, self._without_route.pop(topic), error))
             self._starter.note_ended()
 
     def _place_all(self, topic: str, entries: list[LingeringMessage], error: BaseException) -> None:
         """Put messages that waited for a route into their batches, or tell the error if there is none."""
+        if self._core.client.routes.publish_info(topic) is not None:
+            self._expire(entries, 0, self._core.clock())
         for entry in entries:
             batch = None
             if self._core.client.routes.publish_info(topic) is None:
@@ -288,6 +303,17 @@ class Accumulator:
                 batch = self._place(entry)
             if batch is not None and batch.is_awaited and self._open.get(batch.key) is batch:
                 self._shut(batch)
+
+    def _expire(
+        self, entries: list[LingeringMessage], start: int, now: float, error: BaseException | None = None
+    ) -> None:
+        """Fail the messages from `start` on whose time is up while they wait for a route."""
+        late = [entry for entry in entries[start:] if entry.deadline <= now]
+        if late:
+            entries[start:] = [entry for entry in entries[start:] if entry.deadline > now]
+        for entry in late:
+            too_late = self._core.client.routes.too_late
+            entry.sink.hear(too_late(entry.topic, entry.timeout) if error is None else own_error(error))
 
     # --- the trio thread: batches out --------------------------------------------------------------------
 
@@ -383,14 +409,17 @@ class Accumulator:
         waiting += [batch for lane in self._lanes.values() for batch in lane]
         for batch in waiting:
             for sink in batch.expire(now):
-                sink.hear(_too_late(batch))
+                sink.hear(batch.too_late())
         for batch in self._spread:
             for sink in batch.expire(now):
                 sink.hear(self._unanswered(batch))
+        for entries in self._without_route.values():
+            self._expire(entries, 1, now)  # the lookup has the deadline of the first one
         dues = [batch.due for batch in self._open.values()]
         dues += [
             entry.deadline for batch in (*waiting, *self._spread) for entry in batch.entries if entry.deadline > now
         ]
+        dues += [entry.deadline for entries in self._without_route.values() for entry in entries[1:]]
         if self._has_threads and self._flying:
             dues.append(now + self._linger)  # messages that are left in the inbox linger no longer than others
         return min(dues, default=math.inf)
@@ -459,16 +488,6 @@ class Accumulator:
 
 def _closed(topic: str) -> ClientClosedError:
     return unsent(ClientClosedError(f"the producer was closed before a message for {topic} was sent: nothing was sent"))
-
-
-def _too_late(batch: Batch) -> RequestTimeoutError:
-    return unsent(
-        RequestTimeoutError(
-            f"the messages to {batch.queue} before this one were not acknowledged within {batch.timeout:g} s: nothing "
-            "was sent; send it again later",
-            timeout=batch.timeout,
-        )
-    )
 
 
 def _nobody(function: Callable[[], object]) -> None:

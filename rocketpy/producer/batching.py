@@ -13,7 +13,7 @@ from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rocketpy.client.preparing.outgoing import Outgoing
-from rocketpy.errors import MessageIllegalError, RocketMQError
+from rocketpy.errors import MessageIllegalError, RequestTimeoutError, RocketMQError, unsent
 from rocketpy.message import Message, MessageQueue, PropertyName
 from rocketpy.results import SendResult
 from rocketpy.wire.codes import RequestCode
@@ -229,6 +229,16 @@ class Batch:
         return made
 
     # --- outcomes ----------------------------------------------------------------------------------------
+
+    def too_late(self) -> RequestTimeoutError:
+        """The error of a message whose time is up before the batch was sent to its queue."""
+        return unsent(
+            RequestTimeoutError(
+                f"the messages to {self.queue} before this one were not acknowledged within {self.timeout:g} s: "
+                "nothing was sent; send it again later",
+                timeout=self.timeout,
+            )
+        )
 
     def is_refused(self, outcome: Outcome) -> bool:
         """Whether a broker has refused a message of the batch as illegal, and the batch has more than one."""

@@ -279,6 +279,7 @@ def _gone(topic: str) -> RocketMQError:
 # --- on trio -------------------------------------------------------------------------------------------
 
 
+@trio.lowlevel.enable_ki_protection  # or Ctrl-C may pass for the error of a frame, or leave one half written
 def call_now(function: Callable[[MessageFrame], None], frame: MessageFrame) -> None:
     """For a caller that is in the trio thread itself."""
     function(frame)

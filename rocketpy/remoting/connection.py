@@ -126,6 +126,11 @@ class Connection:
         return self.link.error is None
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way: no request of ours or of the peer's, and nothing that is still to be sent."""
+        return not (len(self.link.in_flight) or self._transport.pending or self._inbound.parked)
+
+    @property
     def is_full(self) -> bool:
         """Whether more waits for the peer to read than may be added to without waiting."""
         return self._transport.pending > self._limits.pending_writes

@@ -152,6 +152,7 @@ class Outbound:
         if self._hooks:
             hook_after(self._hooks, self._address, command, None)
 
+    @trio.lowlevel.enable_ki_protection  # or Ctrl-C may leave a writer task that nobody wakes any more
     def send_frame(self, frame: bytes) -> None:
         """Send a prebuilt frame of a one-way request. Raises as `start_request`."""
         self._check_open()

@@ -166,10 +166,19 @@ class ConnectionPool:
         return self._limits
 
     def discard(self, address: str) -> None:
-        """Forget an address and close its connection, as when a broker has left the route."""
+        """Forget an address, as when a broker has left the route; its connection ends when it has served.
+
+        The broker may be well: a name server that has just started does not know all brokers yet.
+        """
         peer = self._peers.pop(address, None)
-        if peer is not None and peer.connection is not None:
-            peer.connection.close()
+        connection = peer.connection if peer is not None else None
+        if connection is None:
+            return
+        if self._nursery is None or connection.is_idle:
+            connection.close()
+        else:
+            self._nursery.start_soon(connection.see_off)
+            connection.retire()
 
     def retire(self, connection: Connection) -> None:
         """Dial again for callers that ask from now on: the peer has asked us to go away.
@@ -259,8 +268,13 @@ class ConnectionPool:
         if peer.dialled is None:
             if self._nursery is None:
                 raise self._closed(peer)
-            peer.dialled = trio.Event()
-            self._nursery.start_soon(self._dial, peer)
+            return self._begin_dial(peer, self._nursery)
+        return peer.dialled
+
+    @trio.lowlevel.enable_ki_protection  # or Ctrl-C may leave an event that nobody ever sets
+    def _begin_dial(self, peer: _Peer, nursery: trio.Nursery) -> trio.Event:
+        peer.dialled = trio.Event()
+        nursery.start_soon(self._dial, peer)
         return peer.dialled
 
     def _closed(self, peer: _Peer) -> ClientClosedError:

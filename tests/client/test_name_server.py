@@ -157,6 +157,22 @@ async def test_a_change_that_was_not_answered_may_have_been_made(autojump_clock:
         with pytest.raises(NameServerUnreachableError, match="carried out") as caught:
             await api.put_kv_config(asked, "N", "key", "value")
     assert "check that these are the addresses of name servers" in str(caught.value)
+    assert not caught.value.nothing_sent
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_change_was_sent_unless_every_name_server_refuses_the_connection(
+    autojump_clock: trio.testing.MockClock, count: int
+) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network, 2) as (asked, servers):
+        for server in servers:
+            server.on(RequestCode.PUT_KV_CONFIG, lambda connection, request: request.answer())
+        for server in servers[:count]:
+            network.refuse(server.address)
+        with pytest.raises(NameServerUnreachableError) as caught:
+            await api.put_kv_config(asked, "N", "key", "value")
+    assert caught.value.nothing_sent == (count == 2)
 
 
 async def test_several_that_refuse_are_to_be_running(autojump_clock: trio.testing.MockClock) -> None:

@@ -100,6 +100,19 @@ def test_N11_a_damaged_order_configuration_is_a_typed_error(conf: str) -> None:
         route(broker("a", master="h:1"), queues("a"), order=conf)
 
 
+@pytest.mark.parametrize(
+    "conf", ["a:0000009999999999", "a:0000065537", "a:65536;b:1", ";".join(["a:65536"] * 9), "a:" + "9" * 50]
+)
+def test_N11_an_order_configuration_with_too_many_queues_is_a_typed_error(conf: str) -> None:
+    with pytest.raises(RemoteProtocolError, match="over 65536 queues"):
+        route(broker("a", master="h:1"), queues("a"), order=conf)
+
+
+def test_N11_an_order_configuration_may_have_65536_queues() -> None:
+    found = route(broker("a", master="h:1"), queues("a"), order="a:065535;b:1")
+    assert len(found.publish.queues) == 65_536
+
+
 def mapping(
     name: str, ids: dict[int, int], *, total: int, epoch: int = 1, scope: str = "__global__"
 ) -> TopicQueueMappingInfo:
@@ -191,6 +204,13 @@ def test_impossible_numbers_of_queues_are_a_typed_error(damaged: QueueData) -> N
 def test_impossible_numbers_of_logical_queues_are_a_typed_error(total: int) -> None:
     with pytest.raises(RemoteProtocolError, match="impossible number"):
         route(a=mapping("a", {}, total=total))
+
+
+def test_the_scopes_of_static_topics_share_the_bound_of_their_queues() -> None:
+    with pytest.raises(RemoteProtocolError, match="impossible number"):
+        route(**{name: mapping(name, {}, total=65_536, scope=name) for name in "abc"})
+    found = route(**{name: mapping(name, {}, total=65_536) for name in "abc"})
+    assert len(found.publish.queues) == 65_536
 
 
 def test_an_empty_route_has_nothing_and_says_so() -> None:

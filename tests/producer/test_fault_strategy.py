@@ -292,6 +292,19 @@ async def test_R10_a_broker_that_is_back_is_used_again_at_once_when_it_is_looked
                 assert faults(producer).brokers["broker-b"].probing
 
 
+async def test_R10_a_broker_that_leaves_dials_without_an_answer_is_looked_for(autojump_clock, opened):
+    a, b = SendBroker(), SendBroker("broker-b")
+    settings = {"send_latency_enable": True, "start_detector_enable": True, "detect_interval": 5.0}
+    async with opened(a, b, **settings) as (producer, world):
+        world.network.hang(b.address)
+        for _ in range(8):
+            await producer.send(message())
+        assert not faults(producer).brokers["broker-b"].reachable
+        world.network.heal(b.address)
+        await trio.sleep(10.1)
+        assert (faults(producer).detected, faults(producer).brokers["broker-b"].available_in) == (1, 0)
+
+
 async def test_R10_without_the_detector_it_rests_as_the_table_says(autojump_clock, opened):
     async with one_comes_and_goes(opened) as (producer, b, back):
         taken = len(b.taken)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import trio
+import trio.testing
 
-from rocketpy.errors import NameServerUnreachableError, RequestTimeoutError
+from rocketpy.errors import NameServerUnreachableError, RequestTimeoutError, RocketMQError
 from rocketpy.message import Message
 from rocketpy.results import SendResult
 from rocketpy.wire.codes import RequestCode
@@ -114,3 +117,42 @@ async def test_S17_a_batch_that_nobody_answers_may_be_stored(autojump_clock, nur
         named = str(place) if has_queue else "T"
         assert f"a message for {named} within 9 s: it may be stored" in str(error)
         assert not last.outcomes
+
+
+@pytest.mark.parametrize("longest", [60, math.inf])
+async def test_S17_a_keyed_message_does_not_wait_for_a_route_longer_than_it_may(
+    autojump_clock, nursery, opened, longest
+):
+    broker, outcomes = BatchBroker(), []
+    async with opened(broker, linger=LINGER) as (producer, world):
+        SlowNameServer(world.name_server, nursery, 5)
+        nursery.start_soon(send_keyed, producer, b"long", longest, outcomes)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(send_keyed, producer, b"short", 0.5, outcomes)
+        await trio.sleep(0.6)
+        [error] = outcomes
+        assert isinstance(error, NameServerUnreachableError)
+        assert error.nothing_sent
+        assert "about the topic T within 0.5 s" in str(error)
+        await trio.sleep(5)
+        assert broker.frames == [[b"long"]]
+        assert isinstance(outcomes[1], SendResult)
+
+
+async def test_S17_a_keyed_message_waits_for_a_route_as_long_as_it_may(autojump_clock, nursery, opened):
+    broker, outcomes = BatchBroker(), []
+    async with opened(broker, linger=LINGER) as (producer, world):
+        SlowNameServer(world.name_server, nursery, 2)
+        nursery.start_soon(send_keyed, producer, b"short", 0.5, outcomes)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(send_keyed, producer, b"long", 10, outcomes)
+        await trio.sleep(3)
+        assert [type(each) for each in outcomes] == [NameServerUnreachableError, SendResult]
+        assert broker.frames == [[b"long"]]
+
+
+async def send_keyed(producer, body, timeout, outcomes):
+    try:
+        outcomes.append(await producer.send(Message("T", body, sharding_key="k"), timeout=timeout))
+    except RocketMQError as error:
+        outcomes.append(error)

@@ -29,6 +29,21 @@ def message(**fields):
     return Message("T", b"hello", **fields)
 
 
+class SlowBroker(SendBroker):
+    """Answers a send a second after it has come."""
+
+    def __init__(self, name, nursery):
+        super().__init__(name)
+        self.nursery = nursery
+
+    def send(self, connection, request):
+        self.nursery.start_soon(self.answer_later, connection, request, super().send(connection, request))
+
+    async def answer_later(self, connection, request, answer):
+        await trio.sleep(1)
+        connection.send_answer(request, answer)
+
+
 def both(script_a=(), script_b=()):
     return SendBroker("broker-a", script_a), SendBroker("broker-b", script_b)
 
@@ -350,3 +365,18 @@ async def test_a_oneway_send_to_a_broker_that_does_not_read_ends_at_its_deadline
         with pytest.raises(RequestTimeoutError, match="read"):
             await send_much()
         assert trio.current_time() - started == pytest.approx(1.0, abs=0.1)
+
+
+async def test_a_send_under_way_survives_that_its_broker_leaves_the_route(autojump_clock, nursery, opened):
+    first, last = SlowBroker("broker-a", nursery), SlowBroker("broker-b", nursery)
+    async with opened(first, last, poll_name_server_interval=0.5) as (producer, world):
+        await producer.queues("T")
+        world.route("T", first)
+        result = await producer.send(Message("T", b"x"), queue=MessageQueue("T", "broker-b", 0))
+        assert result.queue.broker_name == "broker-b"
+        assert result.status is SendStatus.SEND_OK
+        assert not first.taken
+        assert len(last.taken) == 1
+        await trio.sleep(0.1)
+        assert last.address not in {each.address for each in producer.client.pool.connections()}
+        assert not last.server.connections

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import signal
+from typing import Any
 
 import pytest
 import trio
@@ -248,6 +250,26 @@ async def test_an_address_discarded_while_it_is_dialled_is_not_kept(memory: Memo
         assert pool.addresses() == []
         await wait_all_tasks_blocked()
         assert not server.connections
+
+
+def test_ctrl_c_while_a_dial_is_started_leaves_the_address_to_be_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        network = MemoryNetwork()
+        async with running_server(network) as server, ConnectionPool(network).open() as pool:
+            (address,) = server.addresses
+            dial = pool._dial
+
+            def struck(peer: Any) -> Any:
+                monkeypatch.undo()
+                signal.raise_signal(signal.SIGINT)
+                return dial(peer)
+
+            monkeypatch.setattr(pool, "_dial", struck)
+            with pytest.raises(KeyboardInterrupt):
+                await pool.get(address, timeout=5)
+            assert (await pool.get(address, timeout=5)).is_open
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 async def test_requests_of_the_peer_go_to_the_handler(memory: MemoryNetwork) -> None:

@@ -9,7 +9,14 @@ import pytest
 import rocketpy.aio
 import rocketpy.sync
 from rocketpy import Message
-from rocketpy.errors import BrokerUnreachableError, ConnectionLostError, MessageIllegalError, SystemBusyError, unsent
+from rocketpy.errors import (
+    BrokerError,
+    BrokerUnreachableError,
+    ConnectionLostError,
+    MessageIllegalError,
+    SystemBusyError,
+    unsent,
+)
 from rocketpy.wire.codes import ResponseCode
 from rocketpy_broker_sim import BlockingLocalCluster
 from tests.aio.running import run
@@ -114,6 +121,32 @@ def test_a_broker_that_sends_us_away_gets_the_message_over_another_connection(su
         assert call(producer.send, Message("Tried", b"y")).queue_offset >= 0
 
     surface.try_out(script)
+
+
+NO_RETRIES = {"retry_times_when_send_failed": 0, "retry_times_when_send_async_failed": 0}
+
+
+@pytest.mark.parametrize("kind", [Blocking, Soon, Asyncio])
+def test_a_broker_that_sends_every_open_connection_away_gets_the_message_over_a_new_one(cluster, kind):
+    def script(producer, call):
+        pool = producer._inner.client.pool
+        dials = pool.statistics().dials
+        cluster.refuse_sends(2, code=ResponseCode.GO_AWAY)  # once over the data connection, once over that of the pool
+        assert call(producer.send, Message("Tried", b"x")).queue_offset >= 0
+        assert pool.statistics().dials == dials + 1
+
+    kind(namesrv=cluster.name_server_addresses, **NO_RETRIES).try_out(script)
+
+
+@pytest.mark.parametrize("kind", [Blocking, Soon, Asyncio])
+def test_a_broker_that_sends_a_new_connection_away_too_has_refused_the_message(cluster, kind):
+    def script(producer, call):
+        cluster.refuse_sends(3, code=ResponseCode.GO_AWAY)
+        with pytest.raises(BrokerError, match="GO_AWAY"):
+            call(producer.send, Message("Tried", b"x"))
+        assert call(producer.send, Message("Tried", b"y")).queue_offset >= 0
+
+    kind(namesrv=cluster.name_server_addresses, **NO_RETRIES).try_out(script)
 
 
 @pytest.mark.slow

@@ -36,6 +36,8 @@ __all__ = [
 MAX_QUEUES = 65_536
 """A route with more queues than this is refused as damaged, so that a name server cannot fill the memory."""
 
+_INT_DIGITS = 10
+"""Digits that a number of queues may have, leading zeros included."""
 _MOCK_BROKER = "__syslo__"
 _GLOBAL_SCOPE = "__global__"
 _NO_BROKER = "__syslo__none__"
@@ -145,12 +147,17 @@ def _publish_info(topic: str, data: TopicRouteData, endpoints: Mapping[MessageQu
 
 def _ordered(topic: str, conf: str) -> Iterator[MessageQueue]:
     """The queues of a configuration such as "broker-a:4;broker-b:4", in that order, whether the brokers run or not."""
+    total = 0
     for part in conf.split(";"):
         name, colon, count = part.strip().rpartition(":")
         if not part.strip():
             continue
-        if not (colon and name and count.isascii() and count.isdigit() and int(count[:6]) <= MAX_QUEUES):
-            raise RemoteProtocolError(f"the ordered-topic configuration of {topic} is not readable: {conf!r:.200}")
+        is_number = count.isascii() and count.isdigit() and len(count) <= _INT_DIGITS
+        if not (colon and name and is_number and (total := total + int(count)) <= MAX_QUEUES):
+            raise RemoteProtocolError(
+                f"the ordered-topic configuration of {topic} is not readable, or has over {MAX_QUEUES} queues: "
+                f"{conf!r:.200}"
+            )
         for number in range(int(count)):
             yield MessageQueue(topic, name, number)
 
@@ -175,13 +182,13 @@ def _by_broker_name(data: TopicRouteData) -> list[QueueData]:
 
 
 def _check_size(topic: str, data: TopicRouteData) -> None:
-    mapped = [info.total_queues for info in (data.topic_queue_mapping_by_broker or {}).values()]
+    mappings = (data.topic_queue_mapping_by_broker or {}).values()
+    mapped = [info.total_queues for info in mappings]
+    by_scope: dict[str | None, int] = {}  # the mapping of each broker counts all queues of its scope
+    for info in mappings:
+        by_scope[info.scope] = max(by_scope.get(info.scope, 0), info.total_queues)
     counts = [number for queues in data.queue_datas for number in (queues.read_queue_nums, queues.write_queue_nums)]
-    if (
-        sum(counts) > 2 * MAX_QUEUES
-        or sum(mapped) > MAX_QUEUES * max(1, len(mapped))
-        or min([*counts, *mapped], default=0) < 0
-    ):
+    if sum(counts) > 2 * MAX_QUEUES or sum(by_scope.values()) > MAX_QUEUES or min([*counts, *mapped], default=0) < 0:
         raise RemoteProtocolError(f"the route of {topic} has an impossible number of queues, over {MAX_QUEUES}")
 
 

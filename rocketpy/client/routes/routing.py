@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from rocketpy.client.name_server import NameServers
     from rocketpy.message import MessageQueue
 
-__all__ = ["BrokerAddress", "RouteTable"]
+__all__ = ["NEARLY", "BrokerAddress", "RouteTable"]
 
 logger = get_logger(__name__)
 
 _ANY = "*"
 """Stands for every topic, while no name server answers."""
-_NEARLY = 0.01
+NEARLY = 0.01
 """Seconds before a deadline that count as having reached it: the last attempt gets a little less than the time left."""
 
 
@@ -395,7 +395,7 @@ def _ran_out_of_time(lookup: _Lookup, deadline: float) -> bool:
     """Whether a lookup failed at the deadline of the task that asked, while the waiting task still has time left."""
     if not isinstance(lookup.outcome, NameServerUnreachableError):
         return False
-    return lookup.deadline - _NEARLY <= trio.current_time() < deadline - _NEARLY
+    return lookup.deadline - NEARLY <= trio.current_time() < deadline - NEARLY
 
 
 def _left(deadline: float) -> float:

@@ -18,12 +18,12 @@ from rocketpy.client.retries import NotStoredOkError, SendKind, Then
 from rocketpy.client.sends.sending import Attempt, Choice, RequestConnection, SendCore
 from rocketpy.client.sends.verdict import verdict
 from rocketpy.errors import BrokerError, RequestTimeoutError, RocketMQError, SendAttempt, rounded, unsent
+from rocketpy.remoting.connection import Connection
 from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from rocketpy.client.routes.publish_info import TopicPublishInfo
     from rocketpy.message import MessageQueue
-    from rocketpy.remoting.connection import Connection
     from rocketpy.results import SendResult
 
 __all__ = ["Sending", "is_go_away", "never_begun"]
@@ -240,15 +240,25 @@ class Sending:
         return self.core.until(self.kind, started, self.deadline, left, others=others)
 
     async def _move(self, attempt: Attempt[RequestConnection], until: float, gone: RocketMQError) -> SendResult:
-        """Repeat an attempt over a new connection, because the broker has asked us to go away and stored nothing."""
+        """Repeat an attempt over a new connection, because the broker has asked us to go away and stored nothing.
+
+        After a data connection this is the pool's, which may be as old: the broker may send us away there once more.
+        """
         core = self.core
+        is_new = isinstance(attempt.connection, Connection)
         core.hooks_end(attempt, gone)
-        attempt.connection.on_go_away()
-        connection = await core.client.pool.get(attempt.address, timeout=max(_LEAST, until - core.clock()))
-        again = core.make_attempt(
-            attempt.outgoing, attempt.queue, attempt.broker_name, attempt.address, connection, core.clock()
-        )
-        return await self._exchange(again, until)
+        while True:
+            attempt.connection.on_go_away()
+            connection = await core.client.pool.get(attempt.address, timeout=max(_LEAST, until - core.clock()))
+            again = core.make_attempt(
+                attempt.outgoing, attempt.queue, attempt.broker_name, attempt.address, connection, core.clock()
+            )
+            try:
+                return await self._exchange(again, until)
+            except BrokerError as error:
+                if is_new or not is_go_away(error):
+                    raise
+            attempt, is_new = again, True
 
     async def _exchange(self, attempt: Attempt[Connection], until: float) -> SendResult:
         """Send and wait for the answer. The connection enforces `until`, after reading what has already arrived."""

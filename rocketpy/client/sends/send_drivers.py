@@ -18,7 +18,7 @@ from rocketpy.client.retries import NotStoredOkError, SendKind
 from rocketpy.client.sends.key_order import Key, KeyWaiter
 from rocketpy.client.sends.send_attempts import Sending, is_go_away
 from rocketpy.client.sends.sending import Attempt, Choice, RequestConnection, SendCore
-from rocketpy.client.sends.waiting import too_late_for, wait_for_key
+from rocketpy.client.sends.waiting import pass_turn, take_turn, too_late_for
 from rocketpy.errors import ClientClosedError, RocketMQError, TooManyRequestsError
 from rocketpy.message import PropertyName
 from rocketpy.remoting.connection import Connection
@@ -62,10 +62,10 @@ async def send(core: SendCore, outgoing: Outgoing, choice: Choice | None, tries:
         kind = SendKind.REPLY
     elif (sharding_key := outgoing.message.wire_properties.get(_SHARDING_KEY)) is not None:
         kind, key = _KEYED, (outgoing.message.topic, sharding_key)
-        if not core.order.try_take(key):
-            await wait_for_key(core.order, key, deadline, timeout)
+        await take_turn(core.order, key, deadline, timeout)
+    try:  # nothing comes in between, where Ctrl-C could strike
+        if key is not None:
             started = core.clock()
-    try:
         attempt = core.begin(outgoing, choice, started, core.client.pool.nowait)
         if attempt is None:
             return await Sending(core, outgoing, kind, choice, tries, deadline, timeout).go_on()
@@ -78,7 +78,7 @@ async def send(core: SendCore, outgoing: Outgoing, choice: Choice | None, tries:
             return await Sending(core, outgoing, kind, choice, tries, deadline, timeout).recover(attempt, error)
     finally:
         if key is not None:
-            core.order.pass_on(key)
+            pass_turn(core.order, key)
 
 
 # --- called back ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import trio
 
 from rocketpy.client.retries import SendKind
 from rocketpy.client.sends.send_attempts import Sending
-from rocketpy.client.sends.waiting import wait_for_key
+from rocketpy.client.sends.waiting import pass_turn, take_turn
 from rocketpy.errors import RequestTimeoutError, RocketMQError
 from rocketpy.message import PropertyName
 
@@ -45,19 +45,19 @@ async def send_oneway(
     key = None
     if kind is SendKind.KEYED:
         key = outgoing.message.topic, outgoing.message.wire_properties[PropertyName.SHARDING_KEY]
-        if not core.order.try_take(key):
-            await wait_for_key(core.order, key, deadline, timeout)
     elif kind is SendKind.PLAIN:
         kind = SendKind.ONEWAY
     sending = Sending(core, outgoing, kind, choice, tries, deadline, timeout)
-    try:
+    if key is not None:
+        await take_turn(core.order, key, deadline, timeout)
+    try:  # nothing comes in between, where Ctrl-C could strike
         connection = await _written(sending)
     except RocketMQError:
         sending.gave_up()
         raise
     finally:
         if key is not None:
-            core.order.pass_on(key)
+            pass_turn(core.order, key)
     await connection.checkpoint_if_due()
     if not connection.is_full:
         return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rocketpy.client.sends.key_order import Key, KeyOrder, KeyWaiter
     from rocketpy.remoting.timers import Timers
 
-__all__ = ["TrioThread", "Waits", "too_late_for", "wait_for_key"]
+__all__ = ["TrioThread", "Waits", "pass_turn", "take_turn", "too_late_for"]
 
 
 class TrioThread:
@@ -69,12 +69,17 @@ class Waits:
         return heap[0][0] if heap else math.inf
 
 
-async def wait_for_key(order: KeyOrder, key: Key, deadline: float, timeout: float) -> None:
-    """Wait in a trio task for the turn of a key. Afterwards the caller holds the key, and must pass it on.
+@trio.lowlevel.enable_ki_protection  # or Ctrl-C may leave a lane that nobody passes on
+async def take_turn(order: KeyOrder, key: Key, deadline: float, timeout: float) -> None:
+    """Wait in a trio task for the turn of a key. Afterwards the caller holds the key, and must call `pass_turn`.
+
+    A checkpoint only if others send for the key.
 
     Raises:
         RequestTimeoutError: the turn did not come in time; nothing was sent.
     """
+    if order.try_take(key):
+        return
     came, home = trio.Event(), TrioThread()
     waiter = order.take(key, lambda: home.call(came.set))
     if waiter is None:
@@ -90,6 +95,12 @@ async def wait_for_key(order: KeyOrder, key: Key, deadline: float, timeout: floa
         if not order.leave(waiter):
             order.pass_on(key)
         raise too_late_for(key, timeout)
+
+
+@trio.lowlevel.enable_ki_protection
+def pass_turn(order: KeyOrder, key: Key) -> None:
+    """Let the next send of a key begin; Ctrl-C strikes before or after it."""
+    order.pass_on(key)
 
 
 def too_late_for(key: Key, timeout: float) -> RequestTimeoutError:
