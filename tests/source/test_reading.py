@@ -141,6 +141,38 @@ def test_compressed_bodies_come_unpacked(pyarrow, topic, batch, namesrv):
     assert values_of_rows(rows_of(pyarrow, batch())) == [b"x" * 10_000]
 
 
+def test_bodies_of_an_answer_are_unpacked_one_after_the_other(pyarrow, topic, batch, namesrv, monkeypatch):
+    from rocketpy.spark.source.arrow import BatchMaker, arrow_schema
+    from rocketpy.spark.source.values import values_of
+    from rocketpy.sync import Message, Producer
+
+    monkeypatch.setattr(reading, "_MOST_BYTES", 10_000)
+    with Producer("source-tests-packed", namesrv=namesrv, compress_body_over=100) as producer:
+        queue = MessageQueue(topic, "broker-a", 0)
+        for _ in range(4):
+            producer.send(Message(topic, b"x" * 10_000), queue=queue)
+    answers, pull_next, most = [], pulling.Pulls._next, []
+
+    def noted(pulls):
+        answers.append(pull_next(pulls))
+        return answers[-1]
+
+    def read(body, columns, *args, **more):
+        found = reading_columns(body, columns, *args, **more)
+        most.append(sum(map(len, columns.bodies)))
+        return found
+
+    reading_columns = reading.read_columns
+    monkeypatch.setattr(pulling.Pulls, "_next", noted)
+    monkeypatch.setattr(reading, "read_columns", read)
+    options = batch()
+    maker = BatchMaker(options.shape, queue, arrow_schema(options.shape), values_of(options.shape))
+    batches = list(reading.read_range(OffsetRange(queue, 0, 4), options, maker))
+    assert len(answers) == 1
+    assert [each.column("offset").to_pylist() for each in batches] == [[0], [1], [2], [3]]
+    assert most == [10_000] * 4
+
+
 @pytest.mark.waits("brokers stamp messages with the time of this machine")
 def test_times(pyarrow, topic, batch, send):
     send(topic, [b"early"])
