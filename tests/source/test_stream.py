@@ -180,6 +180,17 @@ def test_spark_before_4_2_that_asks_too_early_where_there_is_a_new_queue(stream,
     assert second.plan(checkpoint, end) == [OffsetRange(queue(topic), 1, 2), OffsetRange(queue(topic, 2), 0, 1)]
 
 
+def test_spark_before_4_2_that_asks_too_early_where_only_a_new_queue_has_messages(stream, cluster, topic, send, clock):
+    send(topic, [b"0"])
+    first = StreamRead(stream(startingOffsets="earliest"), clock=clock, wait=clock.wait)
+    checkpoint = json.loads(json.dumps(first.latest(first.initial())))
+    cluster.create_topic(topic, queues=3)
+    send(topic, [b"new"], 2)
+    second = StreamRead(stream(), clock=clock, wait=clock.wait)
+    end = json.loads(json.dumps(second.latest()))
+    assert second.plan(checkpoint, end) == [OffsetRange(queue(topic, 2), 0, 1)]
+
+
 def test_the_start_before_4_2_survives_a_crash_in_the_first_batch(opened, topic, send):
     send(topic, [b"before"])
     first = opened()
