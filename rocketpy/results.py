@@ -173,6 +173,8 @@ class PulledRecords(NamedTuple):
     """Which broker the next pull should go to; 0 is the master."""
     body: bytes
     """The records, with nothing between them."""
+    remark: str | None = None
+    """What the broker says of an answer without messages."""
 
 
 class ConsumeResult(Enum):

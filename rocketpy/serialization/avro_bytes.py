@@ -15,7 +15,9 @@ from uuid import UUID
 import attrs
 
 from rocketpy.errors import ConfigError, SerializationError
+from rocketpy.serialization.avro_bounds import check_bounds
 from rocketpy.serialization.avro_schema import fastavro, parsed
+from rocketpy.serialization.bounds import MAX_MEMBERS
 from rocketpy.serialization.plain import MAX_DEPTH, Leaves, duration_text, plain
 
 __all__ = ["AvroSerializer"]
@@ -30,7 +32,8 @@ class AvroSerializer:
 
     Attributes:
         schema: The schema, as JSON.
-        max_depth: How deep lists and objects may be nested when encoding.
+        max_depth: How deep lists and objects may be nested, when encoding and decoding.
+        max_members: How many members a decoded value may have, counted over all of its lists and objects.
 
     Raises:
         ConfigError: the schema is not an Avro schema, or fastavro is not installed.
@@ -38,6 +41,7 @@ class AvroSerializer:
 
     schema: str = attrs.field(validator=lambda _self, _field, value: _check(value))
     max_depth: int = attrs.field(default=MAX_DEPTH, kw_only=True)
+    max_members: int = attrs.field(default=MAX_MEMBERS, kw_only=True)
     name: str = attrs.field(default="avro", init=False)
     content_type: str = attrs.field(default="avro/binary", init=False)
 
@@ -61,11 +65,14 @@ class AvroSerializer:
         """Return the value of a body.
 
         Raises:
-            SerializationError: the body is not one value of the schema.
+            SerializationError: the body is not one value of the schema, or exceeds the bounds.
         """
         stream = BytesIO(body)
         try:
+            check_bounds(self.schema, body, max_depth=self.max_depth, max_members=self.max_members)
             value = fastavro().schemaless_reader(stream, parsed(self.schema))
+        except SerializationError:
+            raise
         except Exception as error:  # noqa: BLE001 - fastavro raises many types for bytes of others
             said = f"{type(error).__name__}: {error!s:.200}".removesuffix(": ")
             raise SerializationError(f"the body is not Avro written with the schema: {said}") from None

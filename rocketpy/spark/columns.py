@@ -15,6 +15,7 @@ from typing import Any, Final
 from rocketpy.errors import ConfigError
 from rocketpy.message import KEY_SEPARATOR, RESERVED_PROPERTIES, PropertyName
 from rocketpy.message.message import MOST_LEVELS
+from rocketpy.moments import SECONDS_BELOW
 from rocketpy.serialization.plain import scalar_text
 from rocketpy.wire.names import NOT_ALLOWED_SEND, check_topic
 from rocketpy.wire.properties import encode_properties
@@ -223,6 +224,8 @@ def _put_deliver_at(properties: dict[str, str], value: object) -> None:
 def _milliseconds(value: Any) -> int:
     """Milliseconds since 1970. PySpark gives timestamps in the time zone of the process, without saying so."""
     if _is_integer(value):
+        if 0 < value < SECONDS_BELOW:
+            raise ConfigError("deliver_at looks like seconds: give a timestamp, or milliseconds since 1970")
         return int(value)
     if not isinstance(value, datetime):
         advice = "cast the date to a timestamp" if isinstance(value, date) else "give a timestamp"

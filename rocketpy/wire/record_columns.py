@@ -7,6 +7,7 @@ same.
 from __future__ import annotations
 
 import struct
+import sys
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -26,6 +27,7 @@ _unpack_v4 = struct.Struct(">iii8xqqiq8xq8s12xi").unpack_from
 _HEAD_SIZE_V4 = head_layout(0).size
 _HOSTS_V6 = BORN_HOST_V6 | STORE_HOST_V6
 _BATCH = INNER_BATCH | NEED_UNWRAP
+_ANY = sys.maxsize
 _SPECIAL = _HOSTS_V6 | COMPRESSED | _BATCH
 
 
@@ -71,28 +73,45 @@ class RecordColumns:
 
 
 def read_columns(
-    data: bytes, into: RecordColumns, first: int, until: int, *, limit: int = DEFAULT_LIMITS.max_inflated
-) -> int:
-    """Append the messages with queue offsets from `first` on and before `until`. Returns the bytes of their bodies.
+    data: bytes,
+    into: RecordColumns,
+    first: int,
+    until: int,
+    *,
+    position: int = 0,
+    most: int = _ANY,
+    limit: int = DEFAULT_LIMITS.max_inflated,
+) -> tuple[int, int]:
+    """Append the messages with queue offsets from `first` on and before `until`.
+
+    Returns the position to continue at, and the bytes of the bodies that were appended.
 
     Args:
         data: records with nothing between them.
         into: where to append.
         first: the first queue offset that is wanted.
         until: the first queue offset that is not wanted any more.
+        position: where in the data to begin.
+        most: stop once so many bytes have been unpacked: a few kilobytes of packed bodies can become a gigabyte.
         limit: bytes that a body may unpack to.
 
     Raises:
         MessageDecodeError: a record is damaged, the one that begins at its `position`; those before it are appended.
     """
-    position, stop, taken = 0, len(data), 0
+    return _read(data, into, first, until, position, most, limit)
+
+
+def _read(
+    data: bytes, into: RecordColumns, first: int, until: int, position: int, most: int, limit: int
+) -> tuple[int, int]:
+    stop, taken, unpacked = len(data), 0, 0
     add_head, add_body, add_properties = into.heads.append, into.bodies.append, into.properties.append
     try:
-        while position < stop:
+        while position < stop and unpacked < most:
             head = _unpack_v4(data, position)
             if head[5] & _SPECIAL:
                 position, size = _read_special(data, position, into, first, until, limit)
-                taken += size
+                unpacked += size
                 continue
             body_at = position + _HEAD_SIZE_V4
             end, body_end, magic = position + head[0], body_at + head[9], head[1]
@@ -117,7 +136,7 @@ def read_columns(
             position = end
     except struct.error as exc:
         raise _bad_record(data, position) from exc
-    return taken
+    return position, taken + unpacked
 
 
 def _read_special(

@@ -195,6 +195,7 @@ def test_a_moment_is_the_same_in_every_form(value: object) -> None:
         (1.5, "deliver_at is of the type float: give a timestamp, or milliseconds since 1970"),
         (True, "deliver_at is of the type bool: give a timestamp, or milliseconds since 1970"),
         (-1, "deliver_at is before 1970, or beyond what RocketMQ can express"),
+        (MOMENT_MS // 1000, "deliver_at looks like seconds: give a timestamp, or milliseconds since 1970"),
         (2**63, "deliver_at is before 1970, or beyond what RocketMQ can express"),
         (datetime(1960, 1, 1, tzinfo=UTC), "deliver_at is before 1970, or beyond what RocketMQ can express"),
     ],
@@ -203,6 +204,13 @@ def test_a_moment_that_is_none_is_refused(value: object, reason: str) -> None:
     with pytest.raises(ConfigError) as caught:
         put("deliver_at", value)
     assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize("value", [0, 1_000_000_000_000])
+def test_a_moment_may_have_passed(value: int) -> None:
+    assert put("deliver_at", value) == {"TIMER_DELIVER_MS": str(value)}
+    early = datetime(1970, 1, 2, tzinfo=UTC) + timedelta(milliseconds=value)
+    assert put("deliver_at", early) == {"TIMER_DELIVER_MS": str(value + 86_400_000)}
 
 
 def test_a_level_is_a_whole_number() -> None:

@@ -6,23 +6,30 @@ import time
 
 from rocketpy import MessageQueue
 
-__all__ = ["expire"]
+__all__ = ["delete_expired", "expire"]
+
+
+def delete_expired(cluster, options):
+    """Have the broker delete old files."""
+    from rocketpy.client.call import call, request
+    from rocketpy.portal import portal
+    from rocketpy.spark.source.clients import clients
+    from rocketpy.wire.codes import RequestCode
+
+    with clients().use(options.client) as client:
+        command = request(RequestCode.DELETE_EXPIRED_COMMITLOG)
+        portal().call(call, client.trio_client.pool, cluster.broker_addresses[0], command, timeout=3)
 
 
 def expire(cluster, options):
     """Delete old files; returns the offset of the oldest message that is left."""
-    from rocketpy.client.call import call, request
-    from rocketpy.portal import portal
     from rocketpy.spark.source.brokers import Brokers
     from rocketpy.spark.source.clients import clients
-    from rocketpy.wire.codes import RequestCode
 
     queue = MessageQueue("Expiring", "broker-a", 0)
     with clients().use(options.client) as client:
-        address = cluster.broker_addresses[0]
         for _ in range(200):
-            command = request(RequestCode.DELETE_EXPIRED_COMMITLOG)
-            portal().call(call, client.trio_client.pool, address, command, timeout=3)
+            delete_expired(cluster, options)
             first = Brokers(client.trio_client, options).beginnings([queue])[queue]
             if first:
                 return first

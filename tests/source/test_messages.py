@@ -224,6 +224,17 @@ def test_one_offset_of_a_topic_is_committed_before_the_others(topic, cluster, re
     assert course[:3] == ["begins", "ends", "begins"]
 
 
+def test_a_commit_that_a_broker_ignores_is_an_error(topic, read, send, monkeypatch):
+    async def ignored(*_, **__):
+        return False
+
+    send(topic, [b"1"])
+    given = read(group="g")
+    monkeypatch.setattr(offset_api, "update_consumer_offset", ignored)
+    with pytest.raises(ConfigError, match="or the group was reset since it was read, so its offsets are not committed"):
+        given.commit()
+
+
 def test_a_group_is_needed_to_commit(read):
     with pytest.raises(ConfigError, match="give rdd the group"):
         read().commit()

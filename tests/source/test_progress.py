@@ -21,8 +21,8 @@ FOUND, EMPTY, NO_MATCH, ILLEGAL = (
 )
 
 
-def answer(status, following, lowest=0, highest=100):
-    return PulledRecords(status, following, lowest, highest, 0, b"x" if status is FOUND else b"")
+def answer(status, following, lowest=0, highest=100, remark=None):
+    return PulledRecords(status, following, lowest, highest, 0, b"x" if status is FOUND else b"", remark)
 
 
 def progress(start=10, until=50, *, fail=True, patience=2):
@@ -54,6 +54,44 @@ def test_expired_messages_are_an_error(status):
     assert (failed.value.start, failed.value.until) == (10, 20)
     with pytest.raises(DataLossError, match="from offset 10 to 50 are gone"):
         progress().note(answer(status, 70, lowest=70), from_master=True)
+
+
+@pytest.mark.parametrize("until", [30, 50])
+def test_messages_that_are_deleted_before_the_queue_begins_behind_them(until, caplog):
+    deleted = answer(NO_MATCH, 40, remark="MESSAGE_WAS_REMOVING")
+    with pytest.raises(DataLossError, match=r"are gone: the broker has deleted them") as failed:
+        progress(until=until).note(deleted, from_master=True)
+    assert (failed.value.start, failed.value.until) == (10, min(40, until))
+    read = progress(until=until, fail=False)
+    assert not read.note(deleted, from_master=True)
+    assert read.position == 40
+    assert f"offset 10 to {min(40, until)} are gone" in caplog.text
+
+
+@pytest.mark.parametrize("until", [20, 50])
+def test_deleted_messages_that_an_answer_passes_over(until):
+    with pytest.raises(DataLossError, match=r"are gone: the oldest message has offset 25") as failed:
+        progress(until=until).note(answer(FOUND, 42), from_master=True, first=25, expired=True)
+    assert (failed.value.start, failed.value.until) == (10, min(25, until))
+    read = progress(until=until, fail=False)
+    assert read.note(answer(FOUND, 42), from_master=True, first=25, expired=True)
+    assert read.position == 42
+
+
+def test_gaps_of_compaction_are_passed_over():
+    read = progress()
+    assert read.note(answer(FOUND, 42), from_master=True, first=25)
+    assert read.position == 42
+    assert read.note(answer(FOUND, 50), from_master=True, first=42, expired=True)
+
+
+@pytest.mark.parametrize(
+    ("told", "first"), [(answer(FOUND, 42), 25), (answer(NO_MATCH, 42, remark="MESSAGE_WAS_REMOVING"), None)]
+)
+def test_what_a_replica_has_deleted_is_asked_of_the_master(told, first):
+    read = progress()
+    assert not read.note(told, from_master=False, first=first)
+    assert (read.position, read.ask_master) == (10, True)
 
 
 @pytest.mark.parametrize("status", [NO_MATCH, ILLEGAL])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 
 import pytest
@@ -18,7 +19,7 @@ from rocketpy.spark.source.options import batch_options
 from rocketpy.spark.source.shape import COLUMNS
 from rocketpy.sync import Message
 from rocketpy_broker_sim import BlockingLocalCluster
-from tests.source.expiring import expire
+from tests.source.expiring import delete_expired, expire
 
 
 def rows_of(pyarrow, options, ranges=None):
@@ -138,6 +139,38 @@ def test_compressed_bodies_come_unpacked(pyarrow, topic, batch, namesrv):
     with Producer("source-tests-packed", namesrv=namesrv, compress_body_over=100) as producer:
         producer.send(Message(topic, b"x" * 10_000))
     assert values_of_rows(rows_of(pyarrow, batch())) == [b"x" * 10_000]
+
+
+def test_bodies_of_an_answer_are_unpacked_one_after_the_other(pyarrow, topic, batch, namesrv, monkeypatch):
+    from rocketpy.spark.source.arrow import BatchMaker, arrow_schema
+    from rocketpy.spark.source.values import values_of
+    from rocketpy.sync import Message, Producer
+
+    monkeypatch.setattr(reading, "_MOST_BYTES", 10_000)
+    with Producer("source-tests-packed", namesrv=namesrv, compress_body_over=100) as producer:
+        queue = MessageQueue(topic, "broker-a", 0)
+        for _ in range(4):
+            producer.send(Message(topic, b"x" * 10_000), queue=queue)
+    answers, pull_next, most = [], pulling.Pulls._next, []
+
+    def noted(pulls):
+        answers.append(pull_next(pulls))
+        return answers[-1]
+
+    def read(body, columns, *args, **more):
+        found = reading_columns(body, columns, *args, **more)
+        most.append(sum(map(len, columns.bodies)))
+        return found
+
+    reading_columns = reading.read_columns
+    monkeypatch.setattr(pulling.Pulls, "_next", noted)
+    monkeypatch.setattr(reading, "read_columns", read)
+    options = batch()
+    maker = BatchMaker(options.shape, queue, arrow_schema(options.shape), values_of(options.shape))
+    batches = list(reading.read_range(OffsetRange(queue, 0, 4), options, maker))
+    assert len(answers) == 1
+    assert [each.column("offset").to_pylist() for each in batches] == [[0], [1], [2], [3]]
+    assert most == [10_000] * 4
 
 
 @pytest.mark.waits("brokers stamp messages with the time of this machine")
@@ -336,3 +369,59 @@ def test_data_that_expires_under_the_reader(pyarrow, expiring, send, caplog):
     early = '{"Expiring": {"broker-a": {"0": 0}}}'
     with pytest.raises(DataLossError, match="from offset 0 to"):
         BatchRead(batch_options({**given, "startingOffsets": early})).plan()
+
+
+@pytest.fixture
+def stale(monkeypatch):
+    """A cluster that has deleted the first of a hundred messages, while their queue still begins with them."""
+    from rocketpy.sync import Producer
+    from rocketpy_broker_sim.store.retention import Retention
+
+    taken, deleted = [], threading.Event()
+    take_log_file = Retention.take_log_file
+
+    def take_three(retention):
+        file = take_log_file(retention) if len(taken) < 3 else None
+        if file is not None:
+            taken.append(file)
+        return file
+
+    def stay(*_):
+        if len(taken) == 3:
+            deleted.set()
+
+    monkeypatch.setattr(Retention, "take_log_file", take_three)
+    monkeypatch.setattr(Retention, "correct_queue", stay)
+    settings = {
+        "mapped_file_size_commit_log": 4096,
+        "flush_interval_consume_queue": 10,  # only what is flushed is deleted
+        "flush_consume_queue_thorough_interval": 10,
+        "file_reserved_time": 0,
+        "clean_resource_interval": 50,
+        "delete_commit_log_files_interval": 1,
+    }
+    with BlockingLocalCluster(**settings) as cluster:
+        cluster.create_topic("Expiring", queues=1)
+        with Producer("source-tests-expiring", namesrv=cluster.name_server_addresses) as producer:
+            for number in range(100):
+                producer.send(Message("Expiring", b"%d" % number * 50, tags="usual" if number else "first"))
+        delete_expired(cluster, batch_options({"namesrv": cluster.name_server_addresses, "subscribe": "Expiring"}))
+        assert deleted.wait(10)
+        yield cluster
+
+
+def test_data_that_expires_before_its_queue_says_so(pyarrow, stale, caplog):
+    """A broker deletes files of messages first, and moves the start of each queue later."""
+    given = {"namesrv": stale.name_server_addresses, "subscribe": "Expiring"}
+    options = batch_options(given)
+    whole = OffsetRange(MessageQueue("Expiring", "broker-a", 0), 0, 100)
+    assert BatchRead(options).plan() == [whole]
+    rows = rows_of(pyarrow, batch_options({**given, "failOnDataLoss": "false"}), [whole])
+    first = rows[0]["offset"]
+    assert [row["offset"] for row in rows] == list(range(first, 100))
+    assert f"from offset 0 to {first} are gone: the oldest message has offset {first}" in caplog.text
+    with pytest.raises(DataLossError, match=rf"from offset 0 to {first} are gone: the oldest"):
+        rows_of(pyarrow, options, [whole])
+    with pytest.raises(DataLossError, match=r"from offset 0 to 9 are gone: the broker has deleted them"):
+        rows_of(pyarrow, batch_options({**given, "tags": "first"}), [OffsetRange(whole.queue, 0, 9)])
+    assert rows_of(pyarrow, options, [OffsetRange(whole.queue, 99, 100)]) == rows[-1:]

@@ -180,6 +180,17 @@ def test_spark_before_4_2_that_asks_too_early_where_there_is_a_new_queue(stream,
     assert second.plan(checkpoint, end) == [OffsetRange(queue(topic), 1, 2), OffsetRange(queue(topic, 2), 0, 1)]
 
 
+def test_spark_before_4_2_that_asks_too_early_where_only_a_new_queue_has_messages(stream, cluster, topic, send, clock):
+    send(topic, [b"0"])
+    first = StreamRead(stream(startingOffsets="earliest"), clock=clock, wait=clock.wait)
+    checkpoint = json.loads(json.dumps(first.latest(first.initial())))
+    cluster.create_topic(topic, queues=3)
+    send(topic, [b"new"], 2)
+    second = StreamRead(stream(), clock=clock, wait=clock.wait)
+    end = json.loads(json.dumps(second.latest()))
+    assert second.plan(checkpoint, end) == [OffsetRange(queue(topic, 2), 0, 1)]
+
+
 def test_the_start_before_4_2_survives_a_crash_in_the_first_batch(opened, topic, send):
     send(topic, [b"before"])
     first = opened()
@@ -294,7 +305,7 @@ def test_offsets_of_a_broker_that_is_gone_do_not_keep_the_others_from_being_comm
 
     async def noted(pool, address, group, queue, offset, **more):
         told.append(queue)
-        await real(pool, address, group, queue, offset, **more)
+        return await real(pool, address, group, queue, offset, **more)
 
     monkeypatch.setattr(offset_api, "update_consumer_offset", noted)
     end = {topic: {"broker-a": {"0": 2, "1": 0}, "broker-gone": {"0": 7, "1": 7}}}
@@ -314,6 +325,28 @@ def test_a_commit_that_is_refused_is_logged_by_broker(opened, topic, monkeypatch
     monkeypatch.setattr(offset_api, "update_consumer_offset", refuse)
     opened(consumerGroup="g").commit({topic: {"broker-a": {"0": 2, "1": 0}}})
     assert "the offsets of g in 2 queues at broker-a are not committed: no" in caplog.text
+
+
+def test_commits_that_a_broker_ignores_are_logged_and_made_again(opened, topic, monkeypatch, caplog):
+    """So do brokers answer between a reset of the group and the next pull."""
+    told, taken = [], False
+
+    async def noted(_pool, _address, _group, queue, offset, **_):
+        told.append((queue, offset))
+        return taken
+
+    monkeypatch.setattr(offset_api, "update_consumer_offset", noted)
+    read, end = opened(consumerGroup="g"), {topic: {"broker-a": {"0": 2}}}
+    for _ in range(2):
+        read.commit(end)
+    said = (
+        f"the offsets of g in 1 queue at broker-a are not committed: g was reset, and nothing was pulled from {topic}"
+    )
+    assert [record.message[: len(said)] for record in caplog.records if "not committed" in record.message] == [said] * 2
+    taken = True
+    for _ in range(2):
+        read.commit(end)
+    assert told == [(queue(topic), 2)] * 3
 
 
 def test_a_topic_that_was_deleted_and_made_again(opened, topic, send):

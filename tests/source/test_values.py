@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
-from rocketpy.errors import SerializationError
+from rocketpy.errors import ConfigError, SerializationError
+from rocketpy.spark.source.entry import with_schema
+from rocketpy.spark.source.options import stream_options
 from rocketpy.spark.source.shape import Shape
 from rocketpy.wire.record_columns import ColumnHead, RecordColumns
 
@@ -41,6 +45,87 @@ def test_objects(decoded):
 def test_many_and_large_ones(decoded):
     bodies = [b'{"a": %d, "b": "%s"}' % (number, b"x" * 1000) for number in range(3000)]
     assert [row["a"] for row in decoded(bodies)] == list(range(3000))
+
+
+@pytest.mark.parametrize(
+    ("type_of", "body", "value"),
+    [
+        ("binary", b'"aGk="', b"hi"),
+        ("binary", b'""', b""),
+        ("date32", b'"2020-01-31"', date(2020, 1, 31)),
+        ("string", '"Größe"'.encode(), "Größe"),
+        ("binary", b"null", None),
+        ("date32", b"null", None),
+    ],
+)
+def test_text_stands_for_values_as_in_spark(decoded, pyarrow, type_of, body, value):
+    kind = getattr(pyarrow, type_of)()
+    assert decoded([body, b"null"], kind) == [value, None]
+    items = pyarrow.list_(pyarrow.field("element", kind))
+    nested = pyarrow.struct([("v", kind), ("n", pyarrow.int64()), ("more", pyarrow.struct([("items", items)]))])
+    bodies = [b'{"v":%b,"n":7,"more":{"items":[%b,null]}}' % (body, body), b'{"more":{}}', b"null", b'{"n":8}']
+    assert decoded(bodies, nested) == [
+        {"v": value, "n": 7, "more": {"items": [value, None]}},
+        {"v": None, "n": None, "more": {"items": None}},
+        None,
+        {"v": None, "n": 8, "more": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("type_of", "bad"),
+    [
+        ("binary", b'"aGk"'),
+        ("binary", b'"a-k="'),
+        ("binary", '"ä"'.encode()),
+        ("binary", b"5"),
+        ("date32", b"5"),
+        ("date32", b'"soon"'),
+        ("date32", b'"2020-02-30"'),
+        ("string", '"München"'.encode("latin-1")),
+    ],
+)
+def test_text_that_stands_for_no_value(decoded, pyarrow, type_of, bad):
+    kind = pyarrow.struct([("v", getattr(pyarrow, type_of)())])
+    bodies = [b"{}", b'{"v":%b}' % bad]
+    with pytest.raises(SerializationError, match="message at offset 1 is not JSON"):
+        decoded(bodies, kind)
+    assert decoded(bodies, kind, bad_values="null") == [{"v": None}, None]
+
+
+class Type:
+    """A type of Spark."""
+
+    def __init__(self, text, **parts):
+        self._text = text
+        vars(self).update(parts)
+
+    def simpleString(self):
+        return self._text
+
+
+class Field:
+    nullable = True
+
+    def __init__(self, kind):
+        self.name, self.dataType = "value", kind
+
+
+def nested(kind):
+    """A struct that has an array of a type."""
+    array = Type(f"array<{kind.simpleString()}>", elementType=kind)
+    return Type(f"struct<a:int,b:{array.simpleString()}>", fields=[Field(Type("int")), Field(array)])
+
+
+@pytest.mark.parametrize("text", ["map<string,int>", "interval day to second", "interval"])
+@pytest.mark.parametrize("around", [lambda kind: kind, nested])
+def test_types_that_are_not_read_from_json_fail_on_the_driver(text, around):
+    given = {"namesrv": "a:1", "subscribe": "T", "columns": "value", "valueFormat": "json", "valueSchema": "?"}
+    schema = Type("", fields=[Field(around(Type(text)))])
+    with pytest.raises(ConfigError, match=rf"valueSchema has {text}, .*apply from_json"):
+        with_schema(stream_options(given), schema)
+    schema.fields = [Field(around(Type("int")))]
+    assert with_schema(stream_options(given), schema).shape.columns == ("value",)
 
 
 def test_other_types(decoded, pyarrow):

@@ -104,6 +104,24 @@ def test_packed_bodies_are_unpacked() -> None:
     assert columns_of(data, 6).bodies == []
 
 
+def test_packed_bodies_are_unpacked_up_to_a_bound() -> None:
+    kind = CompressionType.ZLIB
+    packed = [
+        record(body=compress(b"x" * 1000, kind), sys_flag=compression_flag(kind), queue_offset=offset)
+        for offset in range(4)
+    ]
+    plain = record(body=b"plain", queue_offset=4)
+    data = b"".join([*packed, plain])
+    found, position = [], 0
+    while position < len(data):
+        columns = RecordColumns()
+        position, taken = read_columns(data, columns, *EVERYTHING, position=position, most=1500)
+        found.append([head[3] for head in columns.heads])
+        assert taken == sum(map(len, columns.bodies))
+    assert found == [[0, 1], [2, 3], [4]]
+    assert read_columns(data, RecordColumns(), *EVERYTHING) == (len(data), 4005)
+
+
 def test_batches_stored_whole_are_taken_apart() -> None:
     from rocketpy.message import Message
 

@@ -76,6 +76,15 @@ def test_times_of_delivery_are_milliseconds(pyarrow, in_new_york):
         assert properties[0] == properties[1]
 
 
+def test_times_of_delivery_in_1970_are_none_of_seconds(pyarrow, in_new_york):
+    early = datetime(1970, 1, 2, 0, 0, 0, 7000, tzinfo=UTC)
+    batch = pyarrow.record_batch({"at": pyarrow.array([early], pyarrow.timestamp("us", tz="UTC"))})
+    ((found,),) = rows(batch, "at", moments=["at"])
+    properties: dict[str, str] = {}
+    PUTS["deliver_at"](properties, found)
+    assert properties == {"TIMER_DELIVER_MS": "86400007"}
+
+
 def nested(pyarrow):
     at = pyarrow.timestamp("us", tz="UTC")
     maps = pyarrow.map_(pyarrow.string(), pyarrow.string())

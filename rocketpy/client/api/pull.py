@@ -93,16 +93,16 @@ def _records(answer: RemotingCommand, address: str, asked: PullMessageRequestHea
         raise BrokerError.for_code(answer.code, answer.remark, address=address, doing="a pull")
     header = header_of(PullMessageResponseHeader, answer, address)
     bounds = header.suggest_which_broker_id, header.next_begin_offset, header.min_offset, header.max_offset
-    return _of_answer(status, bounds, answer.body)
+    return _of_answer(status, bounds, answer.body, answer.remark)
 
 
-def _of_answer(status: PullStatus, answer: PullAnswer, body: bytes) -> PulledRecords:
+def _of_answer(status: PullStatus, answer: PullAnswer, body: bytes, remark: str | None = None) -> PulledRecords:
     suggested, following, lowest, highest = answer
-    return PulledRecords(status, following, lowest, highest, suggested, body)
+    return PulledRecords(status, following, lowest, highest, suggested, body, remark)
 
 
 def _result(records: PulledRecords, broker_name: str) -> PullResult:
-    status, following, lowest, highest, suggested, body = records
+    status, following, lowest, highest, suggested, body, _ = records
     messages: list[MessageExt] = []
     if status is PullStatus.FOUND:
         # Every message gets the offsets of its queue as properties, from which consumers see how far they are behind.

@@ -22,6 +22,8 @@ __all__ = ["options_of", "read"]
 
 _RETRIES: Final = 10
 """As often as a sink retries its sends: a task that fails here starts again from its first row."""
+_MOST_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of bodies that are unpacked at a time; one body more may come on top."""
 
 
 def options_of(config: ProducerConfig, topic: str) -> SourceOptions:
@@ -48,7 +50,7 @@ def read(
         client: an open client.
         options: how to read.
         ranges: what to read.
-        take: called with the messages of each answer.
+        take: called with the messages of each answer, several times if they unpack to much.
 
     Raises:
         RocketMQError: a broker cannot be reached, does not answer, or refuses, after retries; or a message is damaged.
@@ -58,6 +60,10 @@ def read(
             continue
         with pulled(client.trio_client, each, options) as answers:
             for body in answers:
-                columns = RecordColumns()
-                read_columns(body, columns, each.start, each.until)
-                take(columns)
+                position = 0
+                while position < len(body):
+                    columns = RecordColumns()
+                    position, _ = read_columns(
+                        body, columns, each.start, each.until, position=position, most=_MOST_BYTES
+                    )
+                    take(columns)

@@ -128,7 +128,8 @@ class Brokers:
     def commit(self, group: str, offsets: Offsets) -> Offsets:
         """Commit offsets of a group, and try again when a broker does not answer. Returns those that are committed.
 
-        A broker knows the group once something was pulled from it, and until then it takes no offsets of the group.
+        A broker knows the group once something was pulled from it, and until then it takes no offsets of the group. Nor
+        does it after a reset of the group, until something is pulled from the queue.
 
         Args:
             group: the group.
@@ -154,25 +155,31 @@ class Brokers:
 
         async def attempt(queue: MessageQueue) -> None:
             try:
-                await tell(queue)
+                if not await tell(queue):
+                    failures[queue] = RocketMQError(f"{group} was reset, and nothing was pulled from {queue} since")
             except RocketMQError as error:
                 failures[queue] = error
 
         self._home.call(partial(self._offsets.of_each, commits=True), attempt, list(offsets))
         return done, failures
 
-    def _teller(self, group: str, offsets: Offsets, done: Offsets) -> Callable[[MessageQueue], Awaitable[None]]:
-        """What commits the offset of a queue, and notes it in `done` unless the broker does not know the group."""
+    def _teller(self, group: str, offsets: Offsets, done: Offsets) -> Callable[[MessageQueue], Awaitable[bool]]:
+        """What commits the offset of a queue, and notes it in `done` unless the broker does not know the group.
+
+        It returns False, and notes nothing, if the broker has ignored the commit, because the group was reset.
+        """
         client = self._client
 
-        async def tell(queue: MessageQueue) -> None:
+        async def tell(queue: MessageQueue) -> bool:
             address = await self._offsets.master(queue)
             offset, timeout = offsets[queue], client.config.request_timeout
             with suppress(SubscriptionGroupNotExistError):
-                await offset_api.update_consumer_offset(
+                if not await offset_api.update_consumer_offset(
                     client.pool, address, group, queue, offset, wait=True, timeout=timeout
-                )
+                ):
+                    return False
                 done[queue] = offset
+            return True
 
         return tell
 

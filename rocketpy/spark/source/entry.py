@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["batch_reader", "schema_of", "stream_reader"]
 
+_NOT_OF_JSON = ("map<", "interval")
+"""How types begin, as Spark shows them, that Arrow does not read from JSON."""
+
 
 def schema_of(options: Mapping[str, str]) -> str:
     """The schema of the rows, as Spark reads it.
@@ -29,6 +32,19 @@ def schema_of(options: Mapping[str, str]) -> str:
     """
     shape = shape_of(sorted_out(options)[0])
     return shape.ddl(_value_type(shape))
+
+
+def _check_json(kind: Any) -> None:
+    """Refuse types that are not read from JSON, at any depth of a type of Spark."""
+    for inner in [field.dataType for field in getattr(kind, "fields", ())] or [getattr(kind, "elementType", None)]:
+        if inner is not None:
+            _check_json(inner)
+    text = kind.simpleString()
+    if text.startswith(_NOT_OF_JSON):
+        raise ConfigError(
+            f"valueSchema has {text}, which the RocketMQ source does not read from JSON: read the value as a string, "
+            "and apply from_json"
+        )
 
 
 def _value_type(shape: Shape) -> str | None:
@@ -92,4 +108,6 @@ def with_schema(options: SourceOptions, schema: Any) -> SourceOptions:
             )
         if not field.nullable:
             raise ConfigError(f"the schema says that {field.name} is never null, but the source cannot promise that")
+        if field.name == VALUE and shape.value_format == "json":
+            _check_json(field.dataType)
     return attrs.evolve(options, shape=shape)

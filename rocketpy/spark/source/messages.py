@@ -52,7 +52,8 @@ class MessageRead:
         """Commit the ends of the ranges for the group.
 
         Raises:
-            ConfigError: the read has no group, or a broker does not know it, as nothing was read from it yet.
+            ConfigError: the read has no group, or a broker does not know it, as nothing was read from it yet, or
+                ignores the offsets, as the group was reset and nothing was read since.
             RocketMQError: a broker does not answer, or refuses.
         """
         options, group = self.options, self.options.consumer_group
@@ -62,11 +63,11 @@ class MessageRead:
         with clients().use(options.client) as client:
             done = Brokers(client.trio_client, options).commit(group, offsets)
         # A broker of which only empty ranges were planned was not asked for messages, so it need not know the group.
-        unknown = [each for each in self.ranges if each.size and each.queue not in done]
-        if unknown:
+        left = [each for each in self.ranges if each.size and each.queue not in done]
+        if left:
             raise ConfigError(
-                f"the broker of {unknown[0].queue} does not know the group {group}, so its offsets are not committed: "
-                "commit after an action has read the messages"
+                f"the broker of {left[0].queue} does not know the group {group}, or the group was reset since it was "
+                "read, so its offsets are not committed: commit after an action has read the messages"
             )
 
 

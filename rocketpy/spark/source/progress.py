@@ -2,6 +2,9 @@
 
 Offsets need not be contiguous: filters, expiry and compaction leave gaps. So a range has been read when the position
 has passed its end, and the position follows what the broker says.
+
+When messages expire, a broker first deletes them, and moves the start of their queue later. Until then, it passes over
+them without a word, or answers that there is no message that matches, with a remark.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress"]
 
+_REMOVING = "MESSAGE_WAS_REMOVING"
+"""The remark of a broker that finds only messages that it has deleted."""
 _MOST_IDLE = 20
 """Answers in a row that may leave the position where it is."""
 
@@ -55,8 +60,17 @@ class Progress:
         """Whether everything has been read."""
         return self.position >= self.range.until
 
-    def note(self, answer: PulledRecords, *, from_master: bool) -> None:
-        """Move on by what an answer says; its messages are the caller's.
+    def note(
+        self, answer: PulledRecords, *, from_master: bool, first: int | None = None, expired: bool = False
+    ) -> bool:
+        """Move on by what an answer says. Returns whether its messages, which are the caller's, count.
+
+        Args:
+            answer: the answer.
+            from_master: whether it is the master's.
+            first: the offset of its first message; None if a filter may leave out those before it.
+            expired: whether the master has deleted the oldest message of the queue, so that those before `first` are
+                gone too.
 
         Raises:
             DataLossError: messages are gone, and that is an error.
@@ -64,17 +78,20 @@ class Progress:
         """
         self.ask_master = self.pause = False
         before = self.position
-        if answer.status is PullStatus.FOUND:
+        is_found = answer.status is PullStatus.FOUND and (from_master or first is None or first <= before)
+        if is_found:
+            if first is not None and first > before and expired:
+                self._lost(min(first, self.range.until), f"the oldest message has offset {first}")
             self.position = answer.next_begin_offset
         elif not from_master:
             self.ask_master = True
-            if answer.status is PullStatus.NO_MATCHED_MSG:
+            if answer.status is PullStatus.NO_MATCHED_MSG and answer.remark != _REMOVING:
                 self.position = max(before, answer.next_begin_offset)
         else:
             self._note_nothing(answer)
         if self.position > before:
             self._idle = 0
-            return
+            return is_found
         self.position = before
         self._idle += 1
         self.pause = self._idle > 1
@@ -83,6 +100,7 @@ class Progress:
                 f"the broker does not move on: pulls of {self.range.queue} from offset {before} return nothing, and "
                 f"the next offset that it names is {answer.next_begin_offset}"
             )
+        return is_found
 
     def _note_nothing(self, answer: PulledRecords) -> None:
         """The master has found no message at the position, or refuses it."""
@@ -92,6 +110,10 @@ class Progress:
             self.position = answer.min_offset
         elif answer.status is PullStatus.OFFSET_ILLEGAL and answer.max_offset > start:
             pass  # an administrator has reset the group; a broker tells that a few times, and then answers
+        elif answer.status is PullStatus.NO_MATCHED_MSG and answer.remark == _REMOVING:
+            following = max(start, answer.next_begin_offset)
+            self._lost(min(following, until), "the broker has deleted them")
+            self.position = following
         elif answer.status is PullStatus.NO_MATCHED_MSG or answer.max_offset > start:
             self.position = max(start, answer.next_begin_offset)
         elif self._idle >= self.patience:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from rocketpy.client.api import offset as offset_api
 from rocketpy.client.api.group import check_filter
 from rocketpy.client.api.pull import PullForm
 from rocketpy.client.homes import home_of
+from rocketpy.consumer.offsets.queue_offsets import QueueOffsets
 from rocketpy.errors import BrokerUnreachableError, RocketMQError
 from rocketpy.spark.source.direct import PullsAhead
 from rocketpy.spark.source.progress import Progress
@@ -24,6 +26,7 @@ from rocketpy.sync.links import attach_threads
 from rocketpy.wire.bodies import subscription
 from rocketpy.wire.bodies.route import MASTER_ID
 from rocketpy.wire.headers.pull import PullMessageRequestHeader
+from rocketpy.wire.record import QUEUE_OFFSET_AT
 from rocketpy.wire.sysflag import PullSysFlag
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 __all__ = ["Pulls", "pulled", "subscription_of"]
 
 _PULL = PullSysFlag.build(subscription=True)
+_QUEUE_OFFSET = slice(QUEUE_OFFSET_AT, QUEUE_OFFSET_AT + 8)
+"""Where the offset stands in a message."""
 _IDLE_PAUSE = 0.05
 """Seconds between answers that bring nothing."""
 
@@ -92,11 +97,13 @@ class Pulls:
         while not progress.is_done:
             before = progress.position
             answer, from_master = self._next()
-            progress.note(answer, from_master=from_master)
+            first = self._first_offset(answer)
+            expired = from_master and first is not None and first > before and self._has_expired()
+            counts = progress.note(answer, from_master=from_master, first=first, expired=expired)
             self._replica = MASTER_ID if progress.ask_master else answer.suggested_broker_id
             self._ahead.note(progress.position - before, progress.position)
             self._send_ahead(len(answer.body))
-            if answer.body:
+            if answer.body and counts:
                 yield answer.body
             if progress.pause:
                 self._home.call(trio.sleep, _IDLE_PAUSE)
@@ -168,6 +175,31 @@ class Pulls:
             client.pool, broker.address, self._progress.position, _PULL, 0, timeout=options.pull_timeout
         )
         return answer, not broker.is_slave
+
+    def _first_offset(self, answer: PulledRecords) -> int | None:
+        """The offset of the first message of an answer; None if there is none, or if a filter chooses messages."""
+        if self._data.sub_string != subscription.ALL or len(answer.body) < _QUEUE_OFFSET.stop:
+            return None
+        return int.from_bytes(answer.body[_QUEUE_OFFSET], "big")
+
+    def _has_expired(self) -> bool:
+        """Whether the first messages of the queue are gone, which an answer may have passed over.
+
+        A queue may still begin with one whose file is deleted. Once it begins behind the position, that is loss, too.
+        """
+        queue, client, timeout = self._queue, self._client, self._client.config.request_timeout
+
+        async def ask() -> bool:
+            address = await QueueOffsets(client, self._options.group).master(queue)
+            # In this order: the queue may move on in between.
+            oldest = await offset_api.earliest_store_time(client.pool, address, queue, timeout=timeout)
+            begin = await offset_api.min_offset(client.pool, address, queue, timeout=timeout)
+            return oldest < 0 or begin > self._progress.position
+
+        self._ahead.settle()
+        return self._home.call(
+            retried, ask, self._options, doing=f"asking where {queue} begins", client=client, topics=(queue.topic,)
+        )
 
     def _is_checked(self, address: str) -> bool:
         return self._data.is_tag or address in self._accepted

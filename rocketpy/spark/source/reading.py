@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 1000
 """Messages that become columns at a time, about: with more, what is made on the way does not stay in the caches of the
 processor, and its memory is given back to the system each time."""
 _MOST_BYTES = 16 * 1024 * 1024
-"""Bytes of bodies in a record batch, about at most: one answer more may come on top."""
+"""Bytes of bodies in a record batch, about at most: one answer more may come on top, or one body that is unpacked."""
 
 
 def read_range(wanted: OffsetRange, options: SourceOptions, maker: BatchMaker) -> Iterator[pa.RecordBatch]:
@@ -40,16 +40,20 @@ def read_range(wanted: OffsetRange, options: SourceOptions, maker: BatchMaker) -
         columns, size, rows, last = RecordColumns(), 0, 0, wanted.start - 1
         made: list[pa.RecordBatch] = []
         for body in answers:
-            size += _decoded(body, columns, wanted, tags, last)
-            is_full = rows + len(columns) >= _MOST_ROWS or size >= _MOST_BYTES
-            if len(columns) and (is_full or len(columns) >= _ROWS_AT_ONCE):
-                rows, last = rows + len(columns), columns.heads[-1][3]
-                made.append(maker.batch(columns))
-                columns = RecordColumns()
-            if is_full and made:
-                batch, made, size, rows = _joined(made), [], 0, 0
-                answers.settle()  # Spark may take its time before it asks for the next batch
-                yield batch
+            position = 0
+            while position < len(body):
+                most = max(1, _MOST_BYTES - size)
+                position, added = _decoded(body, position, columns, wanted, tags, last, most)
+                size += added
+                is_full = rows + len(columns) >= _MOST_ROWS or size >= _MOST_BYTES
+                if len(columns) and (is_full or len(columns) >= _ROWS_AT_ONCE):
+                    rows, last = rows + len(columns), columns.heads[-1][3]
+                    made.append(maker.batch(columns))
+                    columns = RecordColumns()
+                if is_full and made:
+                    batch, made, size, rows = _joined(made), [], 0, 0
+                    answers.settle()  # Spark may take its time before it asks for the next batch
+                    yield batch
         if len(columns):
             made.append(maker.batch(columns))
         if made:
@@ -65,26 +69,38 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return joined
 
 
-def _decoded(body: bytes, columns: RecordColumns, wanted: OffsetRange, tags: set[bytes], last: int) -> int:
-    """Append the messages of one answer that are wanted. Returns the bytes of their bodies.
+def _decoded(
+    body: bytes,
+    position: int,
+    columns: RecordColumns,
+    wanted: OffsetRange,
+    tags: set[bytes],
+    last: int,
+    most: int,
+) -> tuple[int, int]:
+    """Append the messages of one answer that are wanted.
+
+    Returns the position to continue at, and the bytes of their bodies.
 
     Args:
         body: the answer.
+        position: where in the answer to begin.
         columns: where to append.
         wanted: the range.
         tags: the tags that are wanted; empty for all.
         last: the last offset before those in the columns, for errors.
+        most: stop once so many bytes have been unpacked.
     """
     before = len(columns)
     try:
-        size = read_columns(body, columns, wanted.start, wanted.until)
+        position, size = read_columns(body, columns, wanted.start, wanted.until, position=position, most=most)
     except MessageDecodeError as error:
         last = columns.heads[-1][3] if len(columns) else last
         error.add_note(f"while reading {wanted}, behind offset {last}")
         raise
     if tags:
         _drop_others(columns, before, tags)
-    return size
+    return position, size
 
 
 def _drop_others(columns: RecordColumns, start: int, tags: set[bytes]) -> None:

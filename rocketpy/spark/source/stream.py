@@ -168,8 +168,9 @@ class StreamRead:
     def _begun(self, start: Mapping[str, Any], noted: Offsets) -> Offsets:
         """Where queues start in a micro-batch, by its start and what its end notes."""
         begun = _offsets(start)
-        # An end that was made without a start may note another one than Spark has in its checkpoint, which counts then.
-        if start == self._initial or all(begun.get(queue, begin) == begin for queue, begin in noted.items()):
+        # An end that was made without a start may note another one than Spark has in its checkpoint, which counts then,
+        # even where both agree on the queues of the checkpoint: new ones would start where they end.
+        if start == self._initial or noted.keys().isdisjoint(begun):
             begun.update(noted)
         return begun
 

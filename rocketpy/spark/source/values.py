@@ -6,6 +6,7 @@ A value that is not of its format fails the task, with the place of the message,
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Callable
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -112,7 +113,8 @@ class _Json:
         from pyarrow import json as arrow_json
 
         self._json = arrow_json
-        self._options = self._parsing(pa.field("value", kind))
+        self._kind = kind
+        self._options = self._parsing(pa.field("value", _parsed_kind(kind)))
         self._syntax_only = self._parsing()
         self._member_behind = re.compile(_end_of(kind) + rb'\s*,\s*"')
         """Is found in every line that has another member behind a value that is not null, and seldom in other lines."""
@@ -132,17 +134,54 @@ class _Json:
         """
         bodies = [body.replace(b"\n", b" ").replace(b"\r", b" ") for body in bodies]
         lines = b"\n".join([b'{"value":%b}' % body for body in bodies])
+        if not lines.isascii():
+            lines.decode()  # Arrow takes the bytes of texts as they are
         column = self._parsed(lines, self._options).column("value").combine_chunks()
         if len(column) != len(bodies):
             raise ValueError("it is more than one value")
         if column.null_count or self._member_behind.search(lines):
             self._parsed(b"\n".join([b'{"values":[%b]}' % body for body in bodies]), self._syntax_only)
-        return column
+        return _converted(column, self._kind)
 
     def _parsed(self, lines: bytes, options: Any) -> pa.Table:
         # One block for all: an object must not lie across two.
         read_options = self._json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
         return self._json.read_json(BytesIO(lines), read_options=read_options, parse_options=options)
+
+
+def _parsed_kind(kind: pa.DataType) -> pa.DataType:
+    """The type as which values are parsed: Arrow takes text for bytes as it is, and numbers for dates."""
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_parsed_kind(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_parsed_kind(kind.value_type)))
+    return pa.string() if _is_text(kind) else kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Whether JSON has text for values of a type that Arrow does not parse from text."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_date(kind))
+
+
+def _converted(parsed: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values of a type, from those that were parsed as `_parsed_kind` says: bytes are base64, dates are ISO 8601.
+
+    Raises:
+        ValueError: a text is neither.
+    """
+    if parsed.type == kind:
+        return parsed
+    if pa.types.is_struct(kind):
+        members = [_converted(parsed.field(place), each.type) for place, each in enumerate(kind)]
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=parsed.is_null())
+    if pa.types.is_list(kind):
+        items = _converted(parsed.values, kind.value_type)
+        bits_and_ends = parsed.buffers()[:2]
+        return pa.Array.from_buffers(kind, len(parsed), bits_and_ends, parsed.null_count, parsed.offset, [items])
+    if pa.types.is_date(kind):
+        return parsed.cast(kind)
+    texts = parsed.to_pylist()
+    return pa.array([None if text is None else b64decode(text, validate=True) for text in texts], kind)
 
 
 def _end_of(kind: pa.DataType) -> bytes:

@@ -8,13 +8,14 @@ place of each stands an `Unreadable`, so that only its row is a bad one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from rocketpy.moments import SECONDS_BELOW
 from rocketpy.spark.row_shapes import Unreadable
 
 if TYPE_CHECKING:
@@ -88,8 +89,13 @@ def _local_times(array: pa.Array) -> list[datetime | None]:
     ]
 
 
-def _milliseconds(array: pa.Array) -> list[int | None]:
-    return [None if time is None else (time + 500) // 1000 for time in _times(array)]
+def _milliseconds(array: pa.Array) -> list[int | datetime | None]:
+    return [None if time is None else _moment((time + 500) // 1000) for time in _times(array)]
+
+
+def _moment(milliseconds: int) -> int | datetime:
+    """A moment as a number, unless that would look like one of seconds."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC) if 0 < milliseconds < SECONDS_BELOW else milliseconds
 
 
 def _dicts(array: pa.Array) -> list[Any]:
