@@ -25,6 +25,8 @@ WORTH_GIVING_BACK = 8 * 1024 * 1024
 _LOOKS_EVERY = 1.0
 _SHARE = 0.01
 """The largest share of time spent in checks, because no thread of the process can allocate from the heap during one."""
+_LOOKS_AT_LEAST_EVERY = 10.0
+"""On a busy machine a check may take long only because others run meanwhile, and what is free should not stay for it."""
 
 
 class Heap(Protocol):
@@ -46,7 +48,7 @@ class Heap(Protocol):
 async def give_gaps_back(heap: Heap | None) -> None:
     """Check once a second, until cancelled, whether 8 MiB have become free that were not returned, and return them.
 
-    A heap in very many pieces, where a check takes long, is checked less often.
+    A heap in very many pieces, where a check takes long, is checked less often, up to every ten seconds.
 
     Returned memory still counts as a gap until it is used again. So more has become free if the gaps have grown since
     the last time, or if the process has grown, because old gaps were used and freed again between two checks.
@@ -60,7 +62,7 @@ async def give_gaps_back(heap: Heap | None) -> None:
     small, given_back = lowest + WORTH_GIVING_BACK, 0
     took = 0.0
     while True:
-        await trio.sleep(max(_LOOKS_EVERY, took / _SHARE))
+        await trio.sleep(min(max(_LOOKS_EVERY, took / _SHARE), _LOOKS_AT_LEAST_EVERY))
         resident = heap.resident()
         lowest = min(lowest, resident)
         if resident < small:

@@ -102,6 +102,14 @@ async def test_a_heap_in_many_pieces_is_looked_at_less_often(autojump_clock: Moc
     assert heap.looks == 10
 
 
+async def test_a_look_that_takes_long_puts_the_next_one_off_for_ten_seconds_at_most(
+    autojump_clock: MockClock, heap: FakeHeap
+) -> None:
+    heap.size, heap.on_look = 500, lambda: autojump_clock.jump(1.0)
+    await trio.sleep(50)
+    assert heap.looks == 5
+
+
 async def test_a_small_server_goes_through_no_gaps(autojump_clock: MockClock, heap: FakeHeap) -> None:
     heap.size, heap.free = 47, 40
     await trio.sleep(100)
