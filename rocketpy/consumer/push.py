@@ -136,7 +136,7 @@ class PushConsumer(HasAdmin, Sharing[RunningConsumer]):
         await check_name_servers(self.client, self._subscriptions.user_topics, deadline)
         await check_filters(running.filters, deadline)
         role = SharingRole(self.client, self.config, ConsumeType.CONSUME_PASSIVELY, self._subscriptions, running)
-        self.client.register_consumer(self.config.group, role)
+        running.join(role)
         self._current.started(running)
         running.start_services()
         running.start_reports(self.config, self.statistics, running.calls)
