@@ -1,10 +1,10 @@
 """OrderlyAssignment: queues that are consumed in order, by one member of the group at a time.
 
 This consumer has a queue once the broker has locked it for this consumer. It gives a queue up in this order: stop
-pulling and start no more calls; wait until the listener has returned, keeping the lock; await `on_revoked`; commit, and
-wait for the broker's answer; unlock. When a lock is lost, the queue is dropped at once: the listener's result does not
-count, and nothing is committed; but the queue is not taken again before the listener and `on_revoked` have returned.
-Plays the part of RebalancePushImpl for orderly consumers.
+pulling and start no more calls; wait until the listener has returned and dead letters have been sent, keeping the lock;
+await `on_revoked`; commit, and wait for the broker's answer; unlock. When a lock is lost, the queue is dropped at once:
+the listener's result does not count, and nothing is committed; but the queue is not taken again before the listener and
+`on_revoked` have returned. Plays the part of RebalancePushImpl for orderly consumers.
 """
 
 from __future__ import annotations
