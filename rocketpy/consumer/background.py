@@ -199,7 +199,8 @@ class Background(ABC):
         A broker that hangs takes up half of the time at most.
         """
         now = trio.current_time()
-        left = await self._offsets.commit_all(queues, deadline=now + (deadline - now) / 2)
+        left = [*self.assignment.doubted()]
+        left += await self._offsets.commit_all(queues, deadline=now + (deadline - now) / 2)
         if left:
             logger.warning(
                 "consumer %s closes, and the offsets of %s are not committed (%s): messages consumed since the "

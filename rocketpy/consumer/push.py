@@ -304,7 +304,7 @@ class PushConsumer(HasAdmin, Sharing[RunningConsumer]):
         running = self._current.check_running()
         self._lifecycle.check_loop()
         limit = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
-        left = await running.commit(running.assignment.committable(), deadline=trio.current_time() + limit)
+        left = await running.commit(deadline=trio.current_time() + limit)
         if left:
             raise RequestTimeoutError(
                 f"the offsets of {counted(len(left), 'queue')} of {self.config.group} are not committed after "

@@ -94,6 +94,16 @@ class OrderlyAssignment(Assignment):
         ours = (*self.queues(), *self._leaving)
         return tuple(queue for queue in ours if queue not in self._withheld and self._locks.counts(queue))
 
+    def doubted(self) -> tuple[MessageQueue, ...]:
+        """The queues that this consumer has consumed, and whose locks are not valid now."""
+        ours = (*self.queues(), *(queue for queue, _ in self._uncommitted()))
+        return tuple(queue for queue in ours if queue not in self._withheld and not self._locks.counts(queue))
+
+    async def wait_sure(self, queues: Collection[MessageQueue]) -> None:
+        """Wait until the lock of each of these queues is valid or lost."""
+        while not set(queues).isdisjoint(self.doubted()):
+            await self._locks.wait_change()
+
     def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
         """The locks that this consumer has or wants."""
         return self._locks.look(now)
