@@ -109,7 +109,6 @@ class ConsumeMessageOrderlyService(ConsumeService):
         )
         self._restart = restart
         self._states: dict[MessageQueue, _QueueState] = {}
-        self._direct_calls: dict[int, Call] = {}
         self._waited: deque[UnheardMessage] = deque()
         self._sends_waited = False
         most = config.max_reconsume_times
@@ -182,14 +181,6 @@ class ConsumeMessageOrderlyService(ConsumeService):
         if state.closing is None:
             state.listeners[messages[0].topic] = listener
             runner.submit(queue.queue, self._calls(listener, queue, messages))
-
-    def call_directly(self, call: Call) -> None:
-        """Make a call that does not wait behind those of any queue, and whose result changes nothing here."""
-        self._direct_calls[id(call)] = call
-        super().call_directly(call)
-
-    def _was_direct(self, call: Call) -> bool:
-        return self._direct_calls.pop(id(call), None) is not None
 
     def _fail_unheard(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Send them to the retry topic, one by one; a broker of 5.x turns them into dead letters."""
