@@ -114,7 +114,7 @@ class Assignment:
         return self._pullers.get(queue)
 
     def topics(self) -> set[str]:
-        """The topics of the queues that this consumer has."""
+        """The topics of the queues that this consumer has or waits for."""
         return {queue.topic for queue in self._pullers}
 
     def queues(self, topic: str | None = None) -> tuple[MessageQueue, ...]:

@@ -78,6 +78,10 @@ class OrderlyAssignment(Assignment):
         yield from super().__iter__()
         yield from tuple(self._leaving.values())
 
+    def topics(self) -> set[str]:
+        """The topics of the queues that this consumer has, or whose locks it waits for."""
+        return super().topics() | self._locks.refusals.topics()
+
     def concerned(self) -> tuple[MessageQueue, ...]:
         """The queues that a reset of offsets concerns, those included that are being given up and not committed yet."""
         return (*self.claimed(), *(queue for queue, _ in self._uncommitted()))
