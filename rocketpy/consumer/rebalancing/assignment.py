@@ -217,13 +217,17 @@ class Assignment:
             for queue in queues:
                 nursery.start_soon(self._take, queue, taken, failures)
         if self._hooks is not None:
-            pullers = {puller.queue: puller for puller in taken}
-            await self._hooks.assigned(tuple(pullers), lambda queue: self._is_pulled_by(pullers[queue]))
+            # Some may have gone while the offsets of others were looked up.
+            kept = {puller.queue: puller for puller in taken if self._has(puller)}
+            await self._hooks.assigned(tuple(kept), lambda queue: self._is_pulled_by(kept[queue]))
         self._pull(taken)
 
     def _is_pulled_by(self, puller: QueuePuller) -> bool:
         """Whether the queue is ours still, and by this: its lock may have been lost meanwhile, or other offsets set."""
-        return not self._stopped.is_set() and self._pullers.get(puller.queue) is puller
+        return not self._stopped.is_set() and self._has(puller)
+
+    def _has(self, puller: QueuePuller) -> bool:
+        return self._pullers.get(puller.queue) is puller
 
     @trio.lowlevel.enable_ki_protection
     async def _take(self, queue: MessageQueue, taken: list[QueuePuller], failures: list[RocketMQError]) -> None:
