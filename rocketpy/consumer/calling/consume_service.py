@@ -144,6 +144,11 @@ class ConsumeService(ABC):
         """Whether messages are on their way back to a broker."""
         return self._senders > 0
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a listener is running, or messages are on their way back to a broker."""
+        return self._is_giving_back or bool(self.running())
+
     def _services(self) -> Iterable[Callable[[], Awaitable[None]]]:
         """The services that run with it."""
         return self._collect_service, self._expiry_service, self._unheard.run
