@@ -37,7 +37,7 @@ class LitePullConsumerConfig(SharingConfig):
     pull_threshold_for_all: int = attrs.field(
         default=10_000, validator=whole(1), metadata={"java": "pullThresholdForAll"}
     )
-    """Messages held from all queues together, above which pulling pauses."""
+    """Messages held from all queues together, without paused ones, above which pulling pauses."""
     pull_threshold_for_queue: int = attrs.field(
         default=1000, validator=whole(1, 65_535), metadata={"java": "pullThresholdForQueue"}
     )

@@ -20,7 +20,7 @@ from rocketpy.services import heard, tell_loop
 
 if TYPE_CHECKING:
     from rocketpy.client.instance import MQClientInstance
-    from rocketpy.client.roles import Driven
+    from rocketpy.client.roles import ConsumerRole, Driven
     from rocketpy.config.observed import ObservedConfig
     from rocketpy.consumer.offsets.offset_store import OffsetStore
     from rocketpy.consumer.rebalancing.assignment import Assignment
@@ -69,6 +69,7 @@ class Background(ABC):
         self._hang_up = trio.Event()
         self._nursery: trio.Nursery | None = None
         self._reports: Reports | None = None
+        self._is_member = False
         self._sharing = trio.CancelScope()
         self._looking = trio.CancelScope()
 
@@ -182,13 +183,24 @@ class Background(ABC):
         with suppress(trio.RunFinishedError):
             tell_loop(self._token, function)
 
+    def join(self, role: ConsumerRole) -> None:
+        """Join the group, which closing leaves then.
+
+        Raises:
+            ConfigError: the client has a consumer of that group.
+            ClientClosedError: the client is not open.
+        """
+        self.client.register_consumer(self._group, role)
+        self._is_member = True
+
     async def _commit_and_leave(self, queues: Collection[MessageQueue], deadline: float) -> None:
         """Commit, then leave the group, so that the next owners of the queues find the offsets.
 
         A broker that hangs takes up half of the time at most.
         """
         now = trio.current_time()
-        left = await self._offsets.commit_all(queues, deadline=now + (deadline - now) / 2)
+        left = [*self.assignment.doubted()]
+        left += await self._offsets.commit_all(queues, deadline=now + (deadline - now) / 2)
         if left:
             logger.warning(
                 "consumer %s closes, and the offsets of %s are not committed (%s): messages consumed since the "
@@ -200,6 +212,11 @@ class Background(ABC):
         await self._leave(deadline)
 
     async def _leave(self, deadline: float) -> None:
-        """Leave the group, by a deadline on trio's clock."""
+        """Leave the group, by a deadline on trio's clock.
+
+        What did not join must not: the client may have another consumer of the group, and would leave for that one.
+        """
+        if not self._is_member:
+            return
         with trio.move_on_at(deadline):
             await self.client.unregister_consumer(self._group)

@@ -136,7 +136,7 @@ class PushConsumer(HasAdmin, Sharing[RunningConsumer]):
         await check_name_servers(self.client, self._subscriptions.user_topics, deadline)
         await check_filters(running.filters, deadline)
         role = SharingRole(self.client, self.config, ConsumeType.CONSUME_PASSIVELY, self._subscriptions, running)
-        self.client.register_consumer(self.config.group, role)
+        running.join(role)
         self._current.started(running)
         running.start_services()
         running.start_reports(self.config, self.statistics, running.calls)
@@ -304,7 +304,7 @@ class PushConsumer(HasAdmin, Sharing[RunningConsumer]):
         running = self._current.check_running()
         self._lifecycle.check_loop()
         limit = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
-        left = await running.commit(running.assignment.committable(), deadline=trio.current_time() + limit)
+        left = await running.commit(deadline=trio.current_time() + limit)
         if left:
             raise RequestTimeoutError(
                 f"the offsets of {counted(len(left), 'queue')} of {self.config.group} are not committed after "

@@ -9,7 +9,6 @@ committed nor sent back, so the group gets it again. Plays the part of DefaultMQ
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -191,10 +190,21 @@ class RunningConsumer(Background):
         self.assignment.subscriptions_changed()
         self.rebalance.subscriptions_changed()
 
-    async def commit(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
-        """Commit what is consumed by now. Returns the queues that are not committed by the deadline."""
+    async def commit(self, *, deadline: float) -> list[MessageQueue]:
+        """Commit what is consumed by now. Returns the queues that are not committed by the deadline.
+
+        Queues whose locks are in doubt are committed as soon as they are valid again.
+        """
         self.consume.collect()
-        return await self._offsets.commit_all(queues, deadline=deadline)
+        doubted = self.assignment.doubted()
+        left = await self._offsets.commit_all(self.assignment.committable(), deadline=deadline)
+        if doubted:
+            with trio.move_on_at(deadline):
+                await self.assignment.wait_sure(doubted)
+            sure = [queue for queue in self.assignment.committable() if queue in doubted]
+            left += [queue for queue in self.assignment.doubted() if queue in doubted]
+            left += await self._offsets.commit_all(sure, deadline=deadline)
+        return left
 
     async def lag(self) -> dict[MessageQueue, int]:
         """For each queue, how many messages lie between what is done and the end of the queue.

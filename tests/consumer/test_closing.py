@@ -131,6 +131,24 @@ async def test_a_quick_close_says_nothing(autojump_clock: MockClock, caplog: pyt
     assert "closing the consumer" not in caplog.text
 
 
+@pytest.mark.parametrize("state", ["idle", "in a listener", "giving back"])
+async def test_a_close_without_patience_warns_of_what_is_under_way_only(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, state: str
+) -> None:
+    async def listen(message: MessageExt) -> ConsumeResult:
+        await trio.sleep(3600 if state == "in a listener" else 0)
+        return ConsumeResult.RETRY if state == "giving back" else ConsumeResult.SUCCESS
+
+    async with world() as w:
+        w.broker.store(3)
+        w.broker.send_back_code = "silence"
+        consumer = w.consumer(consume_from_where=FIRST, await_termination=0)
+        consumer.subscribe("Orders", listen)
+        async with consumer:
+            await trio.sleep(1)
+        assert ("listeners of billing are still running after 0 s" in caplog.text) == (state != "idle")
+
+
 async def test_a_listener_that_raises_at_closing_has_its_message_given_back_first(autojump_clock: MockClock) -> None:
     async with world() as w:
         w.broker.store(2)

@@ -21,6 +21,7 @@ from rocketpy.wire.headers.pull import PullMessageRequestHeader
 from rocketpy.wire.sysflag import PullSysFlag
 from tests.consumer.brokers import World, queue, world
 from tests.consumer.helpers import QUEUE, stored_range
+from tests.system.consuming import wait_until
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
@@ -281,6 +282,35 @@ async def test_messages_that_reached_nobody_are_handed_out_next(autojump_clock: 
             assert await take(consumer, 26) == list(range(4, 30))
             await consumer.commit()
             assert w.broker.offsets["Orders", 0] == 4  # from here on only what is acknowledged counts
+
+
+# --- how much is held of all queues -----------------------------------------------------------------------
+
+
+async def test_queues_that_were_given_up_make_room_for_the_others(autojump_clock: MockClock) -> None:
+    async with world(queues=4) as w:
+        for number in range(4):
+            w.broker.store(200, queue_id=number)
+        consumer = w.lite(consume_from_where=FIRST, pull_threshold_for_all=100)
+        consumer.assign([queue(number) for number in range(4)])
+        async with consumer:
+            await trio.sleep(10)
+            consumer.assign([queue(0)])
+            await wait_until(lambda: consumer.assignment == (queue(0),))
+            assert await take(consumer, 200) == list(range(200))
+
+
+async def test_paused_queues_leave_room_for_the_others(autojump_clock: MockClock) -> None:
+    async with world(queues=2) as w:
+        w.broker.store(300)
+        async with subscribed(w, pull_threshold_for_all=100) as consumer:
+            await trio.sleep(10)
+            w.broker.store(50, queue_id=1)
+            await trio.sleep(10)
+            consumer.pause([queue(0)])
+            assert await take(consumer, 50) == list(range(50))
+            consumer.resume([queue(0)])
+            assert await take(consumer, 300) == list(range(300))
 
 
 # --- ends ---------------------------------------------------------------------------------------------------

@@ -10,9 +10,13 @@ from trio.testing import MockClock
 
 from rocketpy.consumer.push import PushConsumer
 from rocketpy.message import MessageQueue
+from rocketpy.remoting.connection import Connection
 from rocketpy.results import ConsumeFromWhere
+from rocketpy.wire.bodies.offsets import ResetOffsetBody
 from rocketpy.wire.bodies.route import BrokerData, QueueData, TopicRouteData
-from rocketpy.wire.codes import ResponseCode
+from rocketpy.wire.codes import RequestCode, ResponseCode
+from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers.offset import ResetOffsetRequestHeader
 from tests.client.fakes import route_to
 from tests.consumer.brokers import PullBroker, World, queue, world
 from tests.consumer.helpers import role_of
@@ -48,6 +52,34 @@ async def test_a_commit_in_on_revoked_is_with_the_broker_before_the_queue_goes(a
             await wait_until(lambda: seen)
             assert seen[0]["Orders", 0] == 5
             assert seen[0]["Orders", 1] == 7
+
+
+async def test_a_queue_that_went_before_all_were_taken_is_not_revoked(autojump_clock: MockClock) -> None:
+    async with world(queues=2) as w:
+        parked: list[tuple[Connection, RemotingCommand]] = []
+        revoked: list[MessageQueue] = []
+
+        def query(connection: Connection, request: RemotingCommand) -> RemotingCommand | None:
+            if (request.ext_fields["topic"], request.ext_fields["queueId"]) != ("Orders", "1"):
+                return w.broker.query_offset(connection, request)
+            parked.append((connection, request))
+            return None
+
+        w.broker.on(RequestCode.QUERY_CONSUMER_OFFSET, query)
+        async with w.consumer(on_revoked=revoked.extend, **QUICK) as consumer:
+            consumer.subscribe("Orders", Recorder())
+            await wait_until(lambda: parked and consumer.assignment)
+            [(connection, request)] = parked
+            w.broker.members = ["0", consumer.client.client_id]
+            header = ResetOffsetRequestHeader(group="billing", topic="Orders", timestamp=0, is_force=True).to_ext()
+            body = ResetOffsetBody(offset_table={queue(0): 0}).encode()
+            code = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
+            connection.send_oneway(RemotingCommand.oneway(code, header, body))
+            await trio.sleep(1)
+            connection.send_answer(request, w.broker.query_offset(connection, request))
+            await trio.sleep(10)
+            assert consumer.assignment == (queue(1),)
+        assert revoked == [queue(1)]
 
 
 async def test_members_that_change_are_seen_at_the_next_look_without_a_notice(autojump_clock: MockClock) -> None:

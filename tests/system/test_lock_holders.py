@@ -27,6 +27,19 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [text for text in said if "locked by another member" in text]
 
 
+async def test_locks_of_a_topic_that_was_given_up_are_not_waited_for(autojump_clock: MockClock) -> None:
+    async with scripted.world(queues=2, topics=("Orders", "Bills")) as w:
+        Locks(w.broker).foreign = {scripted.queue(0), scripted.queue(1)}
+        consumer = orderly(w, Recorder())
+        consumer.subscribe("Bills", Recorder())
+        async with consumer:
+            topics = {queue.topic for queue in consumer.status().locks}
+            assert topics == {"Orders", "Bills", "%RETRY%billing"}
+            consumer.unsubscribe("Orders")
+            await trio.sleep(5)
+            assert {queue.topic for queue in consumer.status().locks} == {"Bills", "%RETRY%billing"}
+
+
 @pytest.mark.slow
 async def test_complaint_15_who_holds_a_queue_is_in_the_status_and_in_the_warning(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture

@@ -74,6 +74,25 @@ async def test_PC1_one_consumer_of_a_group_for_each_client(autojump_clock: MockC
                 await got.wait_count(5)
 
 
+@pytest.mark.parametrize("kind", ["push", "lite"])
+async def test_one_that_is_refused_leaves_the_other_of_its_group_alone(autojump_clock: MockClock, kind: str) -> None:
+    async with world() as w:
+        first, got = w.consumer(), Recorder()
+        first.subscribe("Orders", got)
+        async with first:
+            role = first.client.roles.consumers["billing"]
+            make = w.consumer if kind == "push" else w.lite
+            second = make(namesrv=(), network=None, client=first.client)
+            for _ in range(2):
+                with pytest.raises(ConfigError, match="has a consumer of the group 'billing' already"):
+                    await second.__aenter__()
+                assert first.client.roles.consumers["billing"] is role
+            await trio.sleep(60)
+            sent = await w.send(8)
+            await got.wait_count(8)
+            assert got.bodies == dict.fromkeys(sent, 1)
+
+
 async def test_topics_may_be_subscribed_and_given_up_while_it_runs(autojump_clock: MockClock) -> None:
     async with world(topics=("Orders", "Bills")) as w:
         orders, bills = Recorder(), Recorder()

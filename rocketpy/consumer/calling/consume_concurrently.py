@@ -122,11 +122,13 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
         """Process the calls that have ended since the last time."""
         self._note_times()
         succeeded = self._finished.take_succeeded()
+        if self._direct_calls:
+            succeeded = [call for call in succeeded if not self._was_direct(call)]
         if self._expired:
             succeeded = [call for call in succeeded if not self._was_expired(call)]
         self._note_succeeded(succeeded)
         for call, outcome in self._finished.take_others():
-            if not self._was_expired(call):
+            if not (self._was_direct(call) or self._was_expired(call)):
                 self._note_outcome(call, outcome)
 
     def _note_outcome(self, call: Call, outcome: object) -> None:
@@ -143,8 +145,8 @@ class ConsumeMessageConcurrentlyService(ConsumeService):
             listener=listener,
             logged=self._logged,
         )
-        self.counters.consumed += verdict.done
         if verdict.done:
+            self._note_consumed(queue, verdict.done)
             self._dealt_with(queue, messages[: verdict.done])
         if cut_off and self._broadcasts:
             self._note_failed(queue, len(messages))

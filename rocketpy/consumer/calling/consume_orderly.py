@@ -55,7 +55,8 @@ class _QueueState:
             retry topic.
         uncommitted: calls that succeeded and are not committed; with `auto_commit=False` only.
         closing: while the queue is being given up, in how many runners a listener may still be running.
-        out: set when `closing` has reached 0.
+        sending: how many tasks are sending messages of it to the dead-letter queue.
+        out: set when `closing` and `sending` have reached 0.
     """
 
     until: float = _ALWAYS
@@ -63,7 +64,13 @@ class _QueueState:
     listeners: dict[str, Listener] = attrs.Factory(dict)
     uncommitted: list[Call] = attrs.Factory(list)
     closing: int | None = None
+    sending: int = 0
     out: trio.Event = attrs.Factory(trio.Event)
+
+    def note_less(self) -> None:
+        """A runner is out of it, or a task has sent its messages."""
+        if self.closing == 0 and not self.sending:
+            self.out.set()
 
 
 class ConsumeMessageOrderlyService(ConsumeService):
@@ -102,7 +109,6 @@ class ConsumeMessageOrderlyService(ConsumeService):
         )
         self._restart = restart
         self._states: dict[MessageQueue, _QueueState] = {}
-        self._direct_calls: dict[int, Call] = {}
         self._waited: deque[UnheardMessage] = deque()
         self._sends_waited = False
         most = config.max_reconsume_times
@@ -118,7 +124,11 @@ class ConsumeMessageOrderlyService(ConsumeService):
             runner.order(queue, until)
 
     async def leave(self, queue: MessageQueue) -> None:
-        """Start no more calls of a queue, and wait until its listener has returned, however long that takes."""
+        """Start no more calls of a queue, and wait until its listener has returned, however long that takes.
+
+        What is on its way to the dead-letter queue has to get there, too: otherwise the queue would be committed at
+        that message, and its next owner would consume what is a dead letter already.
+        """
         state = self._states.get(queue)
         if state is None:
             return
@@ -126,7 +136,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
             state.closing = len(state.runners)
             for runner in state.runners:
                 runner.close(queue)
-        if state.closing:
+        if state.closing or state.sending:
             await state.out.wait()
         if self._states.get(queue) is state:
             self._forget(state.uncommitted)
@@ -171,14 +181,6 @@ class ConsumeMessageOrderlyService(ConsumeService):
         if state.closing is None:
             state.listeners[messages[0].topic] = listener
             runner.submit(queue.queue, self._calls(listener, queue, messages))
-
-    def call_directly(self, call: Call) -> None:
-        """Make a call that does not wait behind those of any queue, and whose result changes nothing here."""
-        self._direct_calls[id(call)] = call
-        super().call_directly(call)
-
-    def _was_direct(self, call: Call) -> bool:
-        return self._direct_calls.pop(id(call), None) is not None
 
     def _fail_unheard(self, queue: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Send them to the retry topic, one by one; a broker of 5.x turns them into dead letters."""
@@ -268,8 +270,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
         state = self._states.get(queue)  # type: ignore[call-overload]  # all keys of lanes are queues here
         if state is not None and state.closing:
             state.closing -= 1
-            if not state.closing:
-                state.out.set()
+            state.note_less()
 
     def _decide(self, call: Call, outcome: object) -> None:
         """Decide what follows a call that did not simply succeed. Its lane is closed meanwhile."""
@@ -343,6 +344,7 @@ class ConsumeMessageOrderlyService(ConsumeService):
             return
         if dead and self._nursery is not None:
             self._senders += 1
+            state.sending += 1
             self._nursery.start_soon(self._dead_letter, state, call, dead, verdict.pause)
             return
         self._try_again(state, call, verdict.pause)
@@ -360,6 +362,8 @@ class ConsumeMessageOrderlyService(ConsumeService):
                 sent.append(message)
         self._senders -= 1
         self._dealt_with(call[1], sent)
+        state.sending -= 1
+        state.note_less()
         self._continue_without(state, call, sent, pause)
         self._settle()
 

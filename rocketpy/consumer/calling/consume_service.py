@@ -108,6 +108,7 @@ class ConsumeService(ABC):
         self._last_listener: Listener | None = None
         self._last_runner = self._plain
         self._expired: dict[int, Call] = {}
+        self._direct_calls: dict[int, Call] = {}
         self._senders = 0
         self._settled = trio.Event()
         self._unheard = Unheard(subscriptions, config.pull_threshold_for_queue // 2, self._hand_over, self._put_off)
@@ -142,6 +143,11 @@ class ConsumeService(ABC):
     def _is_giving_back(self) -> bool:
         """Whether messages are on their way back to a broker."""
         return self._senders > 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a listener is running, or messages are on their way back to a broker."""
+        return self._is_giving_back or bool(self.running())
 
     def _services(self) -> Iterable[Callable[[], Awaitable[None]]]:
         """The services that run with it."""
@@ -232,8 +238,16 @@ class ConsumeService(ABC):
         return self._last_runner
 
     def call_directly(self, call: Call) -> None:
-        """Make a call that does not wait behind those of any topic. It must drop its process queue before it ends."""
+        """Make a call that does not wait behind those of any topic or queue, and whose result changes nothing here."""
+        self._direct_calls[id(call)] = call
         self._runner_of(call[0]).submit(DIRECT, [call])
+
+    def _was_direct(self, call: Call) -> bool:
+        """Whether a call that has ended was a direct one; asking once forgets it."""
+        if self._direct_calls.pop(id(call), None) is None:
+            return False
+        self._was_expired(call)
+        return True
 
     def _calls(self, listener: Listener, queue: ProcessQueue, messages: Sequence[MessageExt]) -> Iterable[Call]:
         size = self._batch_size
@@ -318,8 +332,20 @@ class ConsumeService(ABC):
             for call, since in self.running():
                 # The same sum as above: a difference may be smaller by a rounding error, and this would loop busily.
                 if since + timeout <= now and id(call) not in self._expired:
-                    self._expired[id(call)] = call
-                    self._expire(call)
+                    self._note_expired(call)
+
+    def _note_expired(self, call: Call) -> None:
+        self._expired[id(call)] = call
+        if id(call) not in self._direct_calls:
+            self._expire(call)
+            return
+        self._seldom.error(
+            ("late", DIRECT),
+            "the listener has not returned from %r, which an administrator has had consumed, for %g seconds",
+            messages_of(call)[0],
+            self._config.consume_timeout,
+        )
+        self._allow_more()
 
     def running(self) -> list[tuple[Call, float]]:
         """The calls that are running, each with its start on trio's clock. Thread-safe."""

@@ -174,8 +174,12 @@ class Cache:
         return None
 
     def _held(self) -> int:
-        """How many messages of all queues are held."""
-        return sum(len(queue) for queue in self._rotation if not queue.dropped)
+        """How many messages of all queues are held, without those of paused queues.
+
+        Nothing would bring the sum down while queues are paused, and the others would wait for them; each of those has
+        its own limits.
+        """
+        return sum(len(queue) for queue in self._rotation if not queue.dropped and queue.queue not in self.paused)
 
     def advanced(self, queue: ProcessQueue) -> None:
         """A pull was answered, so its broker does not refuse any more. Commits depend on what is handed out instead."""
@@ -215,6 +219,7 @@ class Cache:
     def take(self, most: int) -> list[Part]:
         """Hand out up to `most` messages, from one queue after another."""
         parts: list[Part] = []
+        made_room = False
         was_over = self._held() > self._config.pull_threshold_for_all
         for _ in range(len(self._rotation)):
             queue = self._rotation.popleft()
@@ -222,6 +227,7 @@ class Cache:
             messages = [] if rests else queue.hand_out(most)
             if queue.dropped or not len(queue):
                 self._in_rotation.discard(queue)
+                made_room |= queue.dropped  # it is not counted as held any more, and pullers have not been told
             else:
                 self._rotation.append(queue)
             if messages:
@@ -230,7 +236,7 @@ class Cache:
                 parts.append(Part(queue, messages))
                 if not most:
                     break
-        if was_over and self._held() <= self._config.pull_threshold_for_all:
+        if made_room or (was_over and self._held() <= self._config.pull_threshold_for_all):
             self._look_again()
         return parts
 
@@ -326,6 +332,7 @@ class Cache:
     def pause(self, queues: Collection[MessageQueue]) -> None:
         """Neither pull these queues nor hand out their messages."""
         self.paused |= frozenset(queues)
+        self._look_again()
 
     def resume(self, queues: Collection[MessageQueue]) -> None:
         """Pull these queues and hand out their messages again."""

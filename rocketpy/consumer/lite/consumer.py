@@ -138,7 +138,7 @@ class LitePullConsumer(Fetching, Sharing[RunningLitePull]):
         await self._run_background(stack, running)
         await check_name_servers(self.client, role.topics(), deadline)
         await check_filters(running.filters, deadline)
-        self.client.register_consumer(self.config.group, role)
+        running.join(role)
         self._current.started(running)
         running.start_services()
         running.start_reports(self.config, self.statistics, running.calls)

@@ -87,6 +87,10 @@ class LockRefusals:
         self._told.discard(queue)
         self._holders.forget(queue)
 
+    def topics(self) -> set[str]:
+        """The topics of the queues whose locks are refused."""
+        return {queue.topic for queue in self._since}
+
     def want_only(self, topic: str, queues: Collection[MessageQueue]) -> None:
         """Stop waiting for the locks of this topic's other queues."""
         for queue in [each for each in self._since if each.topic == topic and each not in queues]:

@@ -132,7 +132,7 @@ class QueueLocks:
         self._unsure: set[str] = set()
         self._asking: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         self._wanted = trio.Event()
-        self._counts = trio.Event()
+        self._changed = trio.Event()
 
     # --- looking ----------------------------------------------------------------------------------------
 
@@ -148,7 +148,15 @@ class QueueLocks:
     async def wait_counts(self, queue: MessageQueue) -> None:
         """Wait until this consumer holds a valid lock on a queue."""
         while not self.counts(queue):
-            await self._counts.wait()
+            await self.wait_change()
+
+    async def wait_change(self) -> None:
+        """Wait until a broker has given or renewed a lock, or a lock is lost."""
+        await self._changed.wait()
+
+    def _note_change(self) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
 
     def look(self, now: float) -> dict[MessageQueue, LockStatus]:
         """The status of each lock that is held or wanted. Thread-safe."""
@@ -359,6 +367,7 @@ class QueueLocks:
     def _lose(self, queue: MessageQueue) -> None:
         if self._locks.pop(queue, None) is not None:
             self._owner.lock_lost(queue)
+            self._note_change()
 
     async def _given(self, queue: MessageQueue, asked: float) -> None:
         lock = self._locks.setdefault(queue, _Lock(asked + self._config.lock_max_live_time))
@@ -376,8 +385,7 @@ class QueueLocks:
                 logger.warning("the broker %s has confirmed the locks of %s again", queue.broker_name, self._group)
         lock.until, lock.counting = asked + self._config.lock_max_live_time, True
         self._owner.lock_counts(queue, lock.until)
-        counts, self._counts = self._counts, trio.Event()
-        counts.set()
+        self._note_change()
 
     def _master(self, queue: MessageQueue) -> str:
         address = self._client.routes.broker_address(self._client.routes.broker_name(queue))

@@ -114,7 +114,7 @@ class Assignment:
         return self._pullers.get(queue)
 
     def topics(self) -> set[str]:
-        """The topics of the queues that this consumer has."""
+        """The topics of the queues that this consumer has or waits for."""
         return {queue.topic for queue in self._pullers}
 
     def queues(self, topic: str | None = None) -> tuple[MessageQueue, ...]:
@@ -132,6 +132,13 @@ class Assignment:
     def committable(self) -> tuple[MessageQueue, ...]:
         """The queues whose offsets may be committed now."""
         return self.queues()
+
+    def doubted(self) -> tuple[MessageQueue, ...]:
+        """The queues whose offsets may not be committed before their locks are valid again; none unless orderly."""
+        return ()
+
+    async def wait_sure(self, queues: Collection[MessageQueue]) -> None:
+        """Wait until none of these queues is doubted any more."""
 
     def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
         """The locks that this consumer has or wants, at a time of trio's clock; none unless it is orderly."""
@@ -210,13 +217,17 @@ class Assignment:
             for queue in queues:
                 nursery.start_soon(self._take, queue, taken, failures)
         if self._hooks is not None:
-            pullers = {puller.queue: puller for puller in taken}
-            await self._hooks.assigned(tuple(pullers), lambda queue: self._is_pulled_by(pullers[queue]))
+            # Some may have gone while the offsets of others were looked up.
+            kept = {puller.queue: puller for puller in taken if self._has(puller)}
+            await self._hooks.assigned(tuple(kept), lambda queue: self._is_pulled_by(kept[queue]))
         self._pull(taken)
 
     def _is_pulled_by(self, puller: QueuePuller) -> bool:
         """Whether the queue is ours still, and by this: its lock may have been lost meanwhile, or other offsets set."""
-        return not self._stopped.is_set() and self._pullers.get(puller.queue) is puller
+        return not self._stopped.is_set() and self._has(puller)
+
+    def _has(self, puller: QueuePuller) -> bool:
+        return self._pullers.get(puller.queue) is puller
 
     @trio.lowlevel.enable_ki_protection
     async def _take(self, queue: MessageQueue, taken: list[QueuePuller], failures: list[RocketMQError]) -> None:

@@ -1,10 +1,10 @@
 """OrderlyAssignment: queues that are consumed in order, by one member of the group at a time.
 
 This consumer has a queue once the broker has locked it for this consumer. It gives a queue up in this order: stop
-pulling and start no more calls; wait until the listener has returned, keeping the lock; await `on_revoked`; commit, and
-wait for the broker's answer; unlock. When a lock is lost, the queue is dropped at once: the listener's result does not
-count, and nothing is committed; but the queue is not taken again before the listener and `on_revoked` have returned.
-Plays the part of RebalancePushImpl for orderly consumers.
+pulling and start no more calls; wait until the listener has returned and dead letters have been sent, keeping the lock;
+await `on_revoked`; commit, and wait for the broker's answer; unlock. When a lock is lost, the queue is dropped at once:
+the listener's result does not count, and nothing is committed; but the queue is not taken again before the listener and
+`on_revoked` have returned. Plays the part of RebalancePushImpl for orderly consumers.
 """
 
 from __future__ import annotations
@@ -78,6 +78,10 @@ class OrderlyAssignment(Assignment):
         yield from super().__iter__()
         yield from tuple(self._leaving.values())
 
+    def topics(self) -> set[str]:
+        """The topics of the queues that this consumer has, or whose locks it waits for."""
+        return super().topics() | self._locks.refusals.topics()
+
     def concerned(self) -> tuple[MessageQueue, ...]:
         """The queues that a reset of offsets concerns, those included that are being given up and not committed yet."""
         return (*self.claimed(), *(queue for queue, _ in self._uncommitted()))
@@ -93,6 +97,16 @@ class OrderlyAssignment(Assignment):
         """
         ours = (*self.queues(), *self._leaving)
         return tuple(queue for queue in ours if queue not in self._withheld and self._locks.counts(queue))
+
+    def doubted(self) -> tuple[MessageQueue, ...]:
+        """The queues that this consumer has consumed, and whose locks are not valid now."""
+        ours = (*self.queues(), *(queue for queue, _ in self._uncommitted()))
+        return tuple(queue for queue in ours if queue not in self._withheld and not self._locks.counts(queue))
+
+    async def wait_sure(self, queues: Collection[MessageQueue]) -> None:
+        """Wait until the lock of each of these queues is valid or lost."""
+        while not set(queues).isdisjoint(self.doubted()):
+            await self._locks.wait_change()
 
     def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
         """The locks that this consumer has or wants."""
