@@ -26,7 +26,7 @@ _LOOKS_EVERY = 1.0
 _SHARE = 0.01
 """The largest share of time spent in checks, because no thread of the process can allocate from the heap during one."""
 _LOOKS_AT_LEAST_EVERY = 10.0
-"""On a busy machine a check may take long only because others run meanwhile, and what is free should not stay for it."""
+"""On a busy machine a check takes long only because others run meanwhile: what is free should not stay for that."""
 
 
 class Heap(Protocol):
