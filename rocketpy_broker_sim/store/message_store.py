@@ -356,7 +356,7 @@ class MessageStore:
     @property
     def buffered_position(self) -> int:
         """Up to where the log is taken; further than it is written where there are buffers."""
-        return self._log.buffered[0] if isinstance(self._log, PooledLog) else self._log.written[0]
+        return self._log.appended
 
     def move_buffers(self, least_pages: int = 0) -> None:
         """Return when the files have what was in the buffers, if that are so many pages. For a thread.
