@@ -45,6 +45,7 @@ def write_summary(storage: Storage, queues: QueueTable, checkpoint: Checkpoint, 
     content = {
         "vouched": _vouched(checkpoint),
         "changed": changed,
+        "fileSize": queues.file_size,
         "extended": queues.may_extend,
         "topics": {name: [storage.modified_ms(f"{FOLDER}/{name}"), rows] for name, rows in topics.items()},
     }
@@ -62,7 +63,9 @@ def load_queues(storage: Storage, queues: QueueTable, checkpoint: Checkpoint, *,
     noted = None if unclean else _read(storage, checkpoint)
     # Without the setting it is not known whether units lead to an extension, and which of its entries they need.
     told = noted is not None and (noted.get("extended") or not queues.may_extend)
-    if noted is not None and told and _is_untouched(storage, noted):
+    # With another size of files their number and names would say something else; `load` refuses them.
+    fits = noted is not None and noted.get("fileSize") == queues.file_size
+    if noted is not None and told and fits and _is_untouched(storage, noted):
         for topic, queue_id, facts in _rows(noted):
             queues.open(topic, queue_id).restore(*facts)
         return

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
-from rocketpy.errors import StoreError
+from rocketpy.errors import StoreCorruptError, StoreError
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint, write_checkpoint
 from rocketpy_broker_sim.store.disk import platforms
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
@@ -142,6 +144,26 @@ def test_a_damaged_note_is_not_believed(stopped, damage):
     whole = (root / "queues.json").read_bytes()
     (root / "queues.json").write_bytes(damage or whole[:-7] + b"9" + whole[-6:])
     assert opened_again(root) == (False, held)
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_files_of_another_size_are_refused(stopped, noted):
+    root, held = stopped
+    if not noted:
+        (root / "queues.json").unlink()
+    with pytest.raises(StoreCorruptError, match="200 bytes where 100 are configured"):
+        open_store(RealStorage(root), mapped_file_size_consume_queue=100)
+    assert opened_again(root) == (noted, held)
+
+
+def test_a_note_that_does_not_say_the_size_of_the_files_is_not_believed(stopped):
+    root, held = stopped
+    text = json.loads((root / "queues.json").read_bytes().partition(b"\n")[2])
+    del text["fileSize"]
+    data = json.dumps(text).encode()
+    (root / "queues.json").write_bytes(b"%08x\n%b" % (zlib.crc32(data), data))
+    assert opened_again(root) == (False, held)
+    assert opened_again(root) == (True, held)
 
 
 def test_a_log_that_begins_later_moves_the_first_offsets(stopped):
