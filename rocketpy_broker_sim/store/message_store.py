@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreError
@@ -239,6 +239,8 @@ class MessageStore:
         while self.can_reput:
             self.reput()
         self.index.seal(everything=True)
+        with suppress(OSError):  # what the disk refuses is deleted by the next start
+            self._queues.delete_leaving()
         self.flushing.flush_all()
         with translated(self._storage, "noting where the queues stand"):
             write_summary(self._storage, self._queues, self.flushing.checkpoint, self._log.start)

@@ -2,7 +2,8 @@
 
 It counts only after a clean stop, with the checkpoint that was written beside it, and while no folder has got or lost a
 file since: another broker, or somebody who deleted queues, changes one of these. Where a queue has an extension nothing
-is noted, as only its files say where that ends. A storage that keeps no times of folders does without.
+is noted, as only its files say where that ends; nor while files of a deleted topic are left, which the next start then
+finds and deletes. A storage that keeps no times of folders does without.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def write_summary(storage: Storage, queues: QueueTable, checkpoint: Checkpoint, 
     """
     known = [queue for queue in queues if queue.row.files]
     changed = storage.modified_ms(FOLDER)
-    if not changed or any(queue.ext is not None for queue in known):
+    if not changed or queues.is_leaving or any(queue.ext is not None for queue in known):
         if storage.exists(PATH):
             storage.unlink(PATH)
         return

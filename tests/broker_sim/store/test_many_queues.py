@@ -39,6 +39,17 @@ class Watched(RealStorage):
         return [path for path in self.opened if path.startswith("consumequeue")]
 
 
+class Refusing(RealStorage):
+    """A disk on which no file of a queue can be removed, for as long as it says so."""
+
+    refuses = False
+
+    def unlink(self, path: str) -> None:
+        if self.refuses and path.startswith("consumequeue"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        super().unlink(path)
+
+
 def state(store) -> dict[tuple[str, int], tuple]:
     return {
         key: (
@@ -262,6 +273,30 @@ def test_a_deletion_that_was_cut_short_ends_with_the_next_one_or_the_next_start(
     assert not store.reads.topics()
     assert storage.list("consumequeue") == []
     store.close()
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_deletion_that_was_cut_short_by_a_clean_stop_leaves_no_units_to_a_topic_made_again(stopped, refuses):
+    root, held = stopped
+    storage = Refusing(root)
+    store = open_store(storage)
+    steps = store.delete_topics_steps(["Topic-1"])
+    next(steps)
+    steps.close()
+    storage.refuses = refuses
+    assert store.close() is None
+    assert (root / "consumequeue" / "Topic-1").exists() == refuses
+    store = open_store(RealStorage(root))
+    assert sorted(path.name for path in (root / "consumequeue").iterdir()) == sorted(
+        {key[0] for key in held} - {"Topic-1"}
+    )
+    put_all(store, [message(b"new", topic="Topic-1", queue_id=2)])
+    held = {key: value for key, value in held.items() if key[0] != "Topic-1"} | {
+        key: value for key, value in state(store).items() if key[0] == "Topic-1"
+    }
+    assert held["Topic-1", 2][1] == 1
+    store.close()
+    assert opened_again(root) == (True, held)
 
 
 # --- flushing many at once
