@@ -160,16 +160,6 @@ class QueueTable:
         if queue is not None:
             queue.delete()
 
-    @property
-    def is_leaving(self) -> bool:
-        """Whether there are still files of queues that were taken out."""
-        return bool(self._leaving)
-
-    def delete_leaving(self) -> None:
-        """Delete the files of all queues that were taken out and are still there, at once."""
-        for topic in list(self._leaving):
-            finish(self.delete_steps(topic))
-
     def delete_topic(self, topic: str) -> None:
         """Delete the queues of a topic with their files, at once."""
         self.take_out(topic)
@@ -198,6 +188,16 @@ class QueueTable:
         """Delete every queue, to build them again from the log."""
         for topic in self.topics():
             self.delete_topic(topic)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether there are still files of queues that were taken out."""
+        return bool(self._leaving)
+
+    def delete_leaving(self) -> None:
+        """Delete the files of all queues that were taken out and are still there, at once."""
+        for topic in list(self._leaving):
+            finish(self.delete_steps(topic))
 
     def count_units(self) -> None:
         """Count the units of all queues again."""
