@@ -12,6 +12,7 @@ from tests.broker_sim.cli.store_kit import Look, ours
 from tests.broker_sim.store.helpers import message, put_all
 
 LOG = f"commitlog/{0:020d}"
+INDEX = {"max_hash_slot_num": 10, "max_index_num": 40}
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def look(capsys) -> Look:
 
 def put(root: Path, *bodies: bytes, crash: bool = False) -> list[int]:
     """Put messages into one queue and stop; where the log ends behind each."""
-    store = ours(root)
+    store = ours(root, **INDEX)
     results = put_all(store, [message(body, properties="KEYS\x01k\x02") for body in bodies])
     if crash:
         store.abandon()
@@ -32,7 +33,7 @@ def put(root: Path, *bodies: bytes, crash: bool = False) -> list[int]:
 
 def offsets(root: Path) -> tuple[int, int]:
     """The first and the next offset of the queue as a broker opens the store."""
-    store = ours(root)
+    store = ours(root, **INDEX)
     found = store.reads.min_offset("Orders", 0), store.reads.max_offset("Orders", 0)
     store.close()
     return found
@@ -80,3 +81,19 @@ def test_what_another_broker_cut_off_stays_cut_off(look, tmp_path):
     assert offsets(root) == (0, 5)
     look("check", root)
     assert look.status == 0, look.out
+
+
+def test_messages_of_a_queue_whose_units_are_lost_are_not_taken_for_what_was_cut_off(look, tmp_path):
+    root = tmp_path / "s"
+    store = ours(root, **INDEX)
+    put_all(store, [message(b"first", topic="Other")])
+    results = put_all(store, [message(b"%d" % n * 100) for n in range(10)])
+    store.close()
+    with (root / LOG).open("r+b") as file:
+        file.seek(results[3].physical_offset)
+        file.write(bytes(results[3].size))
+    shutil.rmtree(root / "consumequeue" / "Orders")
+    os.truncate(root / "checkpoint", 40)
+    look("repair", root, "--rebuild")
+    assert look.status == 0, look.err
+    assert offsets(root) == (0, 10)
