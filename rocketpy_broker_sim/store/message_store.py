@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from rocketpy.errors import StoreError
@@ -239,6 +239,8 @@ class MessageStore:
         while self.can_reput:
             self.reput()
         self.index.seal(everything=True)
+        with suppress(OSError):  # what the disk refuses is deleted by the next start
+            self._queues.delete_leaving()
         self.flushing.flush_all()
         with translated(self._storage, "noting where the queues stand"):
             write_summary(self._storage, self._queues, self.flushing.checkpoint, self._log.start)
@@ -356,7 +358,7 @@ class MessageStore:
     @property
     def buffered_position(self) -> int:
         """Up to where the log is taken; further than it is written where there are buffers."""
-        return self._log.buffered[0] if isinstance(self._log, PooledLog) else self._log.written[0]
+        return self._log.appended
 
     def move_buffers(self, least_pages: int = 0) -> None:
         """Return when the files have what was in the buffers, if that are so many pages. For a thread.

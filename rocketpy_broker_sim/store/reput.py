@@ -205,7 +205,7 @@ class Reput:
         else:
             self._check_end(scan, stop)
         if whole:
-            self._is_torn = stop != (self._waiting[0].position if self._waiting else self._log.written[0])
+            self._is_torn = stop != (self._waiting[0].position if self._waiting else self._log.appended)
         return requests, done
 
     def _request_of(self, record: LogRecord) -> Iterable[QueuedRequest]:

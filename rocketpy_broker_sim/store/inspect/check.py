@@ -93,7 +93,10 @@ class Check:
         for entry in LogWalk(self._layout.log, progress=self._progress):
             if entry.record is not None:
                 if self._open is not None:
-                    yield self._closed(self._open, entry.record, bounds)
+                    hole = self._closed(self._open, entry.record, bounds)
+                    yield hole
+                    if hole.kind == RECOVERED:
+                        break  # the log ends there: what follows is no part of it any more
                 self.counts.messages += 1
                 self.counts.bytes += entry.size
                 queues.see(entry.record)

@@ -76,3 +76,12 @@ class RecoveryBounds:
         if record.position >= self.units_end:
             return False
         return not self._unclean or record.store_timestamp <= self.checkpoint.log_timestamp
+
+    def is_left_over(self, record: LogRecord) -> bool:
+        """Whether a record behind damage may be one that another broker cut off, of messages that no group knows.
+
+        Apache's broker makes nothing zero there, but writes its next messages over it; those have units, as long as
+        their queue has. Ours makes it zero, so that where our checkpoint counts, all that follows was written.
+        """
+        has_units = self.queue_ends.get((record.topic.decode(), record.queue_id), 0) > 0
+        return has_units and self.checkpoint.flushed is None and 0 < self.units_end <= record.position

@@ -153,8 +153,8 @@ class CommitLog:
         self.written = (self.position, store_timestamp)
 
     @property
-    def _appended(self) -> int:
-        """Where the next chunk goes."""
+    def appended(self) -> int:
+        """Where the next chunk goes: up to here the log is taken, though the files may not have all of it yet."""
         return self.written[0]
 
     def _write(self, start: int, records: list[bytes]) -> None:
@@ -203,7 +203,7 @@ class CommitLog:
 
     def _rewind(self) -> None:
         """Let the next record go right behind what is written."""
-        self.position = self._part_start = self._appended
+        self.position = self._part_start = self.appended
         size = self.row.file_size
         self._file_end = self.position - self.position % size + size
         self._gathered = []

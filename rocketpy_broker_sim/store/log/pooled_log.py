@@ -71,7 +71,7 @@ class PooledLog(CommitLog):
         super().reset(position, store_timestamp, flushed)
 
     @property
-    def _appended(self) -> int:
+    def appended(self) -> int:
         return self.buffered[0]
 
     def _write(self, start: int, records: list[bytes]) -> None:

@@ -2,7 +2,8 @@
 
 It counts only after a clean stop, with the checkpoint that was written beside it, and while no folder has got or lost a
 file since: another broker, or somebody who deleted queues, changes one of these. Where a queue has an extension nothing
-is noted, as only its files say where that ends. A storage that keeps no times of folders does without.
+is noted, as only its files say where that ends; nor while files of a deleted topic are left, which the next start then
+finds and deletes. A storage that keeps no times of folders does without.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def write_summary(storage: Storage, queues: QueueTable, checkpoint: Checkpoint, 
     """
     known = [queue for queue in queues if queue.row.files]
     changed = storage.modified_ms(FOLDER)
-    if not changed or any(queue.ext is not None for queue in known):
+    if not changed or queues.is_leaving or any(queue.ext is not None for queue in known):
         if storage.exists(PATH):
             storage.unlink(PATH)
         return
@@ -45,6 +46,7 @@ def write_summary(storage: Storage, queues: QueueTable, checkpoint: Checkpoint, 
     content = {
         "vouched": _vouched(checkpoint),
         "changed": changed,
+        "fileSize": queues.file_size,
         "extended": queues.may_extend,
         "topics": {name: [storage.modified_ms(f"{FOLDER}/{name}"), rows] for name, rows in topics.items()},
     }
@@ -62,7 +64,9 @@ def load_queues(storage: Storage, queues: QueueTable, checkpoint: Checkpoint, *,
     noted = None if unclean else _read(storage, checkpoint)
     # Without the setting it is not known whether units lead to an extension, and which of its entries they need.
     told = noted is not None and (noted.get("extended") or not queues.may_extend)
-    if noted is not None and told and _is_untouched(storage, noted):
+    # With another size of files their number and names would say something else; `load` refuses them.
+    fits = noted is not None and noted.get("fileSize") == queues.file_size
+    if noted is not None and told and fits and _is_untouched(storage, noted):
         for topic, queue_id, facts in _rows(noted):
             queues.open(topic, queue_id).restore(*facts)
         return

@@ -38,6 +38,7 @@ class QueueTable:
     """The consume queues. A queue has no files before its first unit.
 
     Attributes:
+        file_size: Bytes in each file of a queue.
         units: Units of all queues together, without those of a dispatch that has not come to its end.
     """
 
@@ -52,7 +53,7 @@ class QueueTable:
         self.units = 0
         self._added = 0
         self._storage = storage
-        self._file_size = file_size
+        self.file_size = file_size
         self._ext_file_size = ext_file_size
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._by_topic: dict[str, list[ConsumeQueue]] = {}
@@ -86,7 +87,7 @@ class QueueTable:
             if topic in self._leaving:
                 self._delete_leaving(topic, queue_id)
             queue = ConsumeQueue(
-                self._storage, topic, queue_id, self._file_size, self._note_open, ext_file_size=self._ext_file_size
+                self._storage, topic, queue_id, self.file_size, self._note_open, ext_file_size=self._ext_file_size
             )
             self._queues[topic, queue_id] = queue
             self._by_topic.setdefault(topic, []).append(queue)
@@ -187,6 +188,16 @@ class QueueTable:
         """Delete every queue, to build them again from the log."""
         for topic in self.topics():
             self.delete_topic(topic)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether there are still files of queues that were taken out."""
+        return bool(self._leaving)
+
+    def delete_leaving(self) -> None:
+        """Delete the files of all queues that were taken out and are still there, at once."""
+        for topic in list(self._leaving):
+            finish(self.delete_steps(topic))
 
     def count_units(self) -> None:
         """Count the units of all queues again."""

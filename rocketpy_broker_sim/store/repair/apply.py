@@ -131,7 +131,7 @@ class Repair:
     # --- the parts
 
     def _copy(self, path: str, begin: int, end: int, position: int) -> None:
-        """Keep the bytes of a part of a file.
+        """Keep the bytes of a part of a file; the copy has reached the disk when this returns.
 
         Args:
             path: The file.
@@ -143,7 +143,10 @@ class Repair:
             return
         source = self._storage.open(path)
         try:
-            target = self._storage.open(f"{self.folder}/{path}-{position}.bin", create=True)
+            copy = f"{self.folder}/{path}-{position}.bin"
+            folder = copy.rpartition("/")[0]
+            self._storage.make_dir(folder)  # where `open` makes one, the disk may not have it yet
+            target = self._storage.open(copy, create=True)
             try:
                 for at in range(begin, end, STEP):
                     data = source.pread(min(STEP, end - at), at)
@@ -152,6 +155,7 @@ class Repair:
                 target.fdatasync()
             finally:
                 target.close()
+            self._storage.sync_dir(folder)
         finally:
             source.close()
 

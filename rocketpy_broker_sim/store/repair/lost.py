@@ -7,13 +7,15 @@ stood, and what was lost behind the last survivor.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import deque
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketpy.errors import StoreCorruptError
 from rocketpy_broker_sim.store.inspect.index_view import record_at
 from rocketpy_broker_sim.store.inspect.units import is_filler
+from rocketpy_broker_sim.store.log.place_holders import place_holder_size
 from rocketpy_broker_sim.store.queue.dispatch_request import is_consumable
 
 if TYPE_CHECKING:
@@ -50,6 +52,21 @@ class _Gap(NamedTuple):
     """Position of the record before it."""
     before: int
     """Position of the record behind it."""
+
+
+class _Untold(NamedTuple):
+    """Offsets in a row of which no unit tells where they stood."""
+
+    highest: int
+    """Number of the last region in which they may have stood."""
+    lowest: int
+    """Number of the first one."""
+    key: QueueKey
+    """Their queue."""
+    begin: int
+    """The first of them."""
+    end: int
+    """The offset behind the last one."""
 
 
 class _Seen:
@@ -168,36 +185,71 @@ class Survivors:
         """The regions between the records around a gap."""
         return [index for index, (begin, end) in enumerate(self._regions) if begin > gap.after and end <= gap.before]
 
-    def lost(self, regions: Sequence[tuple[int, int]]) -> Iterator[LostMessage]:
-        """The messages that stood in regions.
+    def lost(self, regions: Sequence[tuple[int, int]]) -> Sequence[LostMessage]:
+        """The messages that stood in regions, by queue and offset.
 
         Args:
             regions: (begin, end) of each, in order.
         """
         self._starts = [begin for begin, _ in regions]
         self._regions = regions
-        self._taken: Counter[int] = Counter()
-        for key in sorted(self._queues.keys() | self._layout.queues.keys()):
+        found: list[LostMessage] = []
+        untold: list[_Untold] = []
+        for key in self._queues.keys() | self._layout.queues.keys():
             seen = self._queues.get(key)
             if seen is None:
-                yield from self._all(key)
+                found += self._all(key)
                 continue
-            yield from reversed(list(self._row(key, seen.first - 1, -1)))
+            found += self._row(key, seen.first - 1, -1)
             for gap in seen.gaps:
-                yield from self._between(key, gap)
-            yield from self._row(key, seen.following, 1)
+                found += self._between(key, gap, untold)
+            found += self._row(key, seen.following, 1)
+        return sorted([*found, *self._fitted(untold, found)])
 
-    def _between(self, key: QueueKey, gap: _Gap) -> Iterator[LostMessage]:
-        """What is missing between two records stood in a region between them; the units know in which."""
+    def _between(self, key: QueueKey, gap: _Gap, untold: list[_Untold]) -> Iterator[LostMessage]:
+        """What is missing between two records stood in a region between them; the units know in which.
+
+        Args:
+            key: The queue.
+            gap: What is missing.
+            untold: Takes the offsets without a unit that tells. They stood between those around them: in another order
+                the queue could not be built from the log.
+        """
         possible = self._possible(gap)
         if not possible:
             return
-        for offset in range(gap.first, gap.first + gap.size):
+        lowest, highest = possible[0], possible[-1]
+        begin, end = gap.first, gap.first + gap.size
+        for offset in range(begin, end):
             told = self._region_of(key, offset)
-            # Without a unit that tells: where the fewest stood that are known, so that there is room for all.
-            region = told if told in possible else min(possible, key=self._taken.__getitem__)
-            self._taken[region] += 1
-            yield LostMessage(*key, offset, region)
+            if told is None or not lowest <= told <= highest:
+                continue
+            if begin < offset:
+                untold.append(_Untold(told, lowest, key, begin, offset))
+            yield LostMessage(*key, offset, told)
+            lowest, begin = told, offset + 1
+        if begin < end:
+            untold.append(_Untold(highest, lowest, key, begin, end))
+
+    def _fitted(self, untold: list[_Untold], told: Sequence[LostMessage]) -> Iterator[LostMessage]:
+        """Regions for offsets of which no unit tells: the first with room, before others that may go further on."""
+        rooms = [end - begin for begin, end in self._regions]
+        for lost in told:
+            rooms[lost.region] -= place_holder_size(lost.topic.encode())
+        coming = deque(sorted(untold, key=lambda row: row.lowest))
+        waiting: list[_Untold] = []
+        for region, room in enumerate(rooms):
+            while coming and coming[0].lowest == region:
+                heappush(waiting, coming.popleft())
+            while waiting:
+                row = heappop(waiting)
+                size = place_holder_size(row.key[0].encode())
+                end = row.end if row.highest == region else min(row.end, row.begin + max(0, room) // size)
+                yield from (LostMessage(*row.key, offset, region) for offset in range(row.begin, end))
+                room -= size * (end - row.begin)
+                if end < row.end:
+                    heappush(waiting, row._replace(begin=end))
+                    break
 
     def _row(self, key: QueueKey, offset: int, step: int) -> Iterator[LostMessage]:
         """Offsets one after the other, as long as their units lead into a region."""

@@ -16,6 +16,7 @@ from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.record import BLANK_SIZE, encode_blank
 from rocketpy_broker_sim.store.delay_levels import DelayLevels
 from rocketpy_broker_sim.store.inspect.layout import QueueKey
+from rocketpy_broker_sim.store.inspect.recovery_bounds import RecoveryBounds
 from rocketpy_broker_sim.store.inspect.rows import StoreFile
 from rocketpy_broker_sim.store.inspect.units import QueueUnits
 from rocketpy_broker_sim.store.inspect.walk import LogWalk
@@ -169,8 +170,9 @@ def make_plan(layout: StoreLayout, progress: Callable[[int], None] | None = None
         StoreError: It cannot be read.
     """
     distrusted: set[int] = set()
+    bounds = RecoveryBounds(layout, QueueUnits(layout))
     while True:
-        planner = _Planner(layout, progress, distrusted)
+        planner = _Planner(layout, bounds, progress, distrusted)
         planner.read()
         if not planner.messages and any(row.files for row in layout.queues.values()):
             where = layout.storage.describe(layout.log.folder)
@@ -193,8 +195,13 @@ class _Planner:
     """
 
     def __init__(
-        self, layout: StoreLayout, progress: Callable[[int], None] | None, distrusted: Collection[int]
+        self,
+        layout: StoreLayout,
+        bounds: RecoveryBounds,
+        progress: Callable[[int], None] | None,
+        distrusted: Collection[int],
     ) -> None:
+        self._bounds = bounds
         self._distrusted = distrusted
         self.messages = 0
         self._layout = layout
@@ -208,11 +215,14 @@ class _Planner:
         """What is odd and not followed by a record yet."""
         self._timestamp = 0
         self._end = layout.log.start
+        self._is_cut = False
 
     def read(self) -> None:
-        """Go over the log."""
+        """Go over the log, up to where another broker cut it."""
         before: int | None = None
         for file in self._layout.log.files:
+            if self._is_cut:
+                break
             while before is not None and before < file.start:
                 self._open.append(self._missing(before))
                 before += self._layout.log.file_size
@@ -281,6 +291,9 @@ class _Planner:
         reached, reason = file.start, ""
         for entry in self._walk.of_file(file):
             if entry.record is not None and entry.position not in self._distrusted:
+                self._is_cut = self._is_behind_end(entry.record)
+                if self._is_cut:
+                    return
                 self._take(entry.record)
             elif entry.kind == "blank":
                 self._end = entry.position + entry.size if not self._open else self._end
@@ -296,6 +309,11 @@ class _Planner:
         end = file.start + self._layout.log.file_size
         if reached < end:
             self._open.append(self._region(file, reached, end, reason, to_file_end=True))
+
+    def _is_behind_end(self, record: LogRecord) -> bool:
+        """Whether a record is no part of the log, which ends with the damage before it."""
+        is_damage = any(region.reason != _CONTRADICTORY for region in self._open)
+        return is_damage and self.messages > 0 and self._bounds.is_left_over(record)
 
     def _take(self, record: LogRecord) -> None:
         """A record that stays; what was odd before it is followed by one."""

@@ -22,6 +22,7 @@ from rocketpy_broker_sim.store.timer.wheel import BLANK_SLOTS, SLOTS, TimerWheel
 if TYPE_CHECKING:
     from collections.abc import Container
 
+    from rocketpy.message import MessageExt
     from rocketpy.seams import Storage
     from rocketpy_broker_sim.store.message_store import MessageStore
     from rocketpy_broker_sim.store.timer.log import TimerLog
@@ -94,6 +95,8 @@ class TimerRecovery:
             self._log.row.cut(end, keep_first=True)
         self._log.reset(end, min(flushed, end))
         self._search_lost(end)
+        if self._log.end < flushed:
+            self._queue_offset = min(self._queue_offset, self._behind_units())
         oldest = self._wheel.oldest()
         first = over.start if oldest is None else min(over.start, oldest)
         if has_wheel:
@@ -124,17 +127,22 @@ class TimerRecovery:
         """
         if unit.position < self._messages.reads.log_start:
             return True
-        try:
-            data = self._messages.reads.read(unit.position)
-            record = None if data is None or len(data) != unit.size else decode_record(data)
-        except (StoreError, MessageDecodeError):
-            return False
-        if record is None or record.topic != TIMER_TOPIC:
+        record = self._record(unit.position, unit.size)
+        if record is None:
             return False
         if record.queue_offset > self._queue_offset and self._messages.was_unclean:
             return False
         self._queue_offset = max(self._queue_offset, record.queue_offset + 1)
         return True
+
+    def _record(self, position: int, size: int | None = None) -> MessageExt | None:
+        """The message of the timer's topic at a position of the commit log, of this size; None if there is none."""
+        try:
+            data = self._messages.reads.read(position)
+            record = None if data is None or size not in (None, len(data)) else decode_record(data)
+        except (StoreError, MessageDecodeError):
+            return None
+        return record if record is not None and record.topic == TIMER_TOPIC else None
 
     def _apply(self, position: int, unit: TimerUnit, only: Container[int] | None = None) -> None:
         """Put a unit into its slot, unless the slot has it."""
@@ -167,6 +175,23 @@ class TimerRecovery:
         for position, unit in self._log.scan(self._log.unit_at(begin), end):
             if unit is not None:
                 self._apply(position, unit, lost)
+
+    def _behind_units(self) -> int:
+        """The first message that has no unit in a log that has lost its end.
+
+        The slots of those after it may be lost, too. So they are taken again, even if they were delivered before.
+        """
+        newest = max((unit.position for _, unit in self._log.scan(self._log.start, self._log.end) if unit), default=-1)
+        record = self._record(newest)
+        offset = self._messages.reads.min_offset(TIMER_TOPIC, 0) if record is None else record.queue_offset + 1
+        log.warning(
+            "the timer log ends at %d, though it had reached the disk up to %d: the messages from offset %d of the "
+            "timer's queue on are taken again",
+            self._log.end,
+            self._flushed,
+            offset,
+        )
+        return offset
 
     def _fitting(self, offset: int) -> int:
         """The offset, limited to those of the queue."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
-from rocketpy.errors import StoreError
+from rocketpy.errors import StoreCorruptError, StoreError
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint, write_checkpoint
 from rocketpy_broker_sim.store.disk import platforms
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
@@ -35,6 +37,17 @@ class Watched(RealStorage):
 
     def of_queues(self) -> list[str]:
         return [path for path in self.opened if path.startswith("consumequeue")]
+
+
+class Refusing(RealStorage):
+    """A disk on which no file of a queue can be removed, for as long as it says so."""
+
+    refuses = False
+
+    def unlink(self, path: str) -> None:
+        if self.refuses and path.startswith("consumequeue"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        super().unlink(path)
 
 
 def state(store) -> dict[tuple[str, int], tuple]:
@@ -144,6 +157,26 @@ def test_a_damaged_note_is_not_believed(stopped, damage):
     assert opened_again(root) == (False, held)
 
 
+@pytest.mark.parametrize("noted", [True, False])
+def test_files_of_another_size_are_refused(stopped, noted):
+    root, held = stopped
+    if not noted:
+        (root / "queues.json").unlink()
+    with pytest.raises(StoreCorruptError, match="200 bytes where 100 are configured"):
+        open_store(RealStorage(root), mapped_file_size_consume_queue=100)
+    assert opened_again(root) == (noted, held)
+
+
+def test_a_note_that_does_not_say_the_size_of_the_files_is_not_believed(stopped):
+    root, held = stopped
+    text = json.loads((root / "queues.json").read_bytes().partition(b"\n")[2])
+    del text["fileSize"]
+    data = json.dumps(text).encode()
+    (root / "queues.json").write_bytes(b"%08x\n%b" % (zlib.crc32(data), data))
+    assert opened_again(root) == (False, held)
+    assert opened_again(root) == (True, held)
+
+
 def test_a_log_that_begins_later_moves_the_first_offsets(stopped):
     root, held = stopped
     (root / "commitlog" / f"{0:020d}").unlink()
@@ -240,6 +273,30 @@ def test_a_deletion_that_was_cut_short_ends_with_the_next_one_or_the_next_start(
     assert not store.reads.topics()
     assert storage.list("consumequeue") == []
     store.close()
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_deletion_that_was_cut_short_by_a_clean_stop_leaves_no_units_to_a_topic_made_again(stopped, refuses):
+    root, held = stopped
+    storage = Refusing(root)
+    store = open_store(storage)
+    steps = store.delete_topics_steps(["Topic-1"])
+    next(steps)
+    steps.close()
+    storage.refuses = refuses
+    assert store.close() is None
+    assert (root / "consumequeue" / "Topic-1").exists() == refuses
+    store = open_store(RealStorage(root))
+    assert sorted(path.name for path in (root / "consumequeue").iterdir()) == sorted(
+        {key[0] for key in held} - {"Topic-1"}
+    )
+    put_all(store, [message(b"new", topic="Topic-1", queue_id=2)])
+    held = {key: value for key, value in held.items() if key[0] != "Topic-1"} | {
+        key: value for key, value in state(store).items() if key[0] == "Topic-1"
+    }
+    assert held["Topic-1", 2][1] == 1
+    store.close()
+    assert opened_again(root) == (True, held)
 
 
 # --- flushing many at once

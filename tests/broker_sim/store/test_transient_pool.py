@@ -8,6 +8,7 @@ import pytest
 
 from rocketpy.errors import StoreError
 from rocketpy_broker_sim.config import BrokerRole, FlushDiskType
+from rocketpy_broker_sim.store import reput
 from rocketpy_broker_sim.store.disk.failure import FileCreationError
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from rocketpy_broker_sim.store.disk.real import RealStorage
@@ -43,6 +44,20 @@ def test_messages_are_seen_when_the_files_have_them():
     assert [each.max_offset for each in seen] == [2]
     store.flushing.commit_log.flush()
     assert store.flushed_position == store.written_position
+
+
+def test_what_is_more_than_may_wait_in_memory_is_read_from_the_files_once_they_have_it(monkeypatch):
+    monkeypatch.setattr(reput, "MAX_WAITING", 3)
+    store = pooled()
+    for n in range(5):
+        put(store, b"%d" % n)
+    assert (store.can_reput, store.reads.max_offset("Orders", 0)) == (False, 0)
+    store.move_buffers()
+    put(store, b"5")
+    store.move_buffers()
+    store.reput()
+    assert (store.reads.min_offset("Orders", 0), store.reads.max_offset("Orders", 0)) == (0, 6)
+    assert bodies(store) == [b"%d" % n for n in range(6)]
 
 
 def test_few_pages_are_not_moved():

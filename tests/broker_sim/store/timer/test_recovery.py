@@ -157,6 +157,52 @@ def test_DL4_a_slot_that_leads_behind_the_end_of_the_log_is_made_again() -> None
     assert TICK + 6 not in again.timers.wheel.slots
 
 
+@pytest.mark.parametrize("has_wheel", [True, False])
+@pytest.mark.parametrize("clean", [True, False])
+def test_DL4_messages_whose_units_the_log_has_lost_are_taken_again(clean: bool, has_wheel: bool) -> None:
+    kit = Kit()
+    placed = kit.add(5, 6, 7, 5, 8)  # three units fill a file
+    kit.flush()
+    if clean:
+        kit.store.close()
+    kit.storage.unlink("timerlog/00000000000000000200")
+    if not has_wheel:
+        kit.storage.unlink(PATH)
+    again = kit.killed()
+    assert again.timers.queue_offset == 3
+    assert again.positions(5) == [placed[0][0]]
+    assert sorted(again.timers.wheel.slots) == [TICK + tick for tick in (5, 6, 7)]
+    assert again.timers.is_stale
+
+
+def test_DL4_units_that_were_written_again_do_not_say_which_messages_are_lost() -> None:
+    kit = Kit()
+    kit.add(5, 6)
+    kit.timers.replace(TICK + 5, kit.units(5), NOW)
+    kit.add(7)
+    kit.flush()
+    kit.storage.unlink("timerlog/00000000000000000200")
+    assert kit.killed().timers.queue_offset == 2
+
+
+def test_DL4_without_the_log_all_messages_are_taken_again() -> None:
+    kit = Kit()
+    kit.add(5, 6)
+    kit.flush()
+    kit.storage.unlink(LOG)
+    again = kit.killed()
+    assert (again.timers.queue_offset, again.timers.wheel.slots) == (0, {})
+
+
+def test_DL4_a_log_that_ends_with_a_full_file_has_lost_nothing() -> None:
+    kit = Kit()
+    kit.add(5, 6, 7)
+    kit.flush()
+    kit.storage.unlink(PATH)
+    again = kit.killed()
+    assert (again.timers.queue_offset, len(again.timers.wheel.slots)) == (3, 3)
+
+
 def test_DL4_a_chain_that_is_broken_is_searched() -> None:
     kit = Kit()
     placed = kit.add(5, 6, 5)
