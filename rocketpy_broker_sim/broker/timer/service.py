@@ -104,6 +104,8 @@ class TimerService:
         is_taking, is_giving = not config.timer_stop_enqueue, not config.timer_stop_dequeue
         if is_taking and self.enqueue.behind:
             pause = 0.0 if self.enqueue.take(BATCH) else self._retry
+        elif is_taking:
+            self.enqueue.forget_passed()
         wait = config.disappear_time_after_start / 1000 - (trio.current_time() - self._started)
         if is_giving and wait <= 0:
             pause = min(pause, self._give(in_order=is_taking))
