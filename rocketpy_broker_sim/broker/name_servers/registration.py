@@ -156,8 +156,12 @@ class Registration:
     def when_announced(self, topic: str, done: Callable[[], object]) -> None:
         """Call `done` once the name servers know a topic that `topics_changed` has named.
 
-        At once when there is none that has this broker and lacks the topic; after half a second in any case.
+        At once when there is none that has this broker and lacks the topic, or the broker leaves; after half a second
+        in any case.
         """
+        if self._scope.cancel_called:
+            done()  # no name server is told any more, and nothing ends waits
+            return
         links = [link for link in self._links if link.registered]
         later = [link.waiting for link in links if topic in link.changed]
         soon = [link.waiting_for_answer for link in links if topic in link.telling - link.changed]
