@@ -119,6 +119,7 @@ def delete_group(broker: GroupAdminView, connection: Connection, request: Remoti
     yield MUST_END
     if header.clean_offset or header.remove_offset:
         yield from broker.offsets.remove_group_steps(name)
+    yield from broker.filters.remove_group_steps(name)
     yield from broker.flows.forget_group_steps(name)
     if header.clean_offset or header.remove_offset:
         broker.offsets.remove_group(name)  # what was committed meanwhile
