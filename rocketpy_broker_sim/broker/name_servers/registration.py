@@ -8,7 +8,7 @@ BrokerOuterAPI and of registerBrokerAll in BrokerController.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -63,7 +63,7 @@ class Topics(Protocol):
         """All topics by name."""
         ...
 
-    def declare_ordered(self, names: Iterable[str]) -> None:
+    def declare_ordered_steps(self, names: Iterable[str]) -> Generator[None, None, None]:
         """These topics are to be consumed in order, where they are known."""
         ...
 
@@ -351,7 +351,7 @@ class Registration:
             if answer.body != link.declaration:
                 link.ordered = frozenset(KVTable.decode(answer.body).table)
                 link.declaration = answer.body
-            self._topics.declare_ordered(link.ordered)
+            await in_slices(self._topics.declare_ordered_steps(link.ordered))
 
     @trio.lowlevel.enable_ki_protection
     async def _unregister(self, link: _Link) -> None:
