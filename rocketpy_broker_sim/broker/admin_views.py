@@ -71,12 +71,14 @@ class GroupAdminView(NamedTuple):
     Attributes:
         groups: The consumer groups.
         offsets: The offsets of groups.
+        filters: The filters of groups.
         flows: The statistics of groups.
         persistence: Writes the tables.
     """
 
     groups: SubscriptionGroupTable
     offsets: ConsumerOffsetTable
+    filters: ConsumerFilterTable
     flows: Flows
     persistence: Persistence
 

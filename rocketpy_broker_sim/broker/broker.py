@@ -274,7 +274,11 @@ class Broker:
             ),
             admin_topic=TopicAdminView(config, store, topics, offsets, turn, persistence, self.new_topics),
             admin_group=GroupAdminView(
-                groups=groups, offsets=offsets, flows=self.counting.flows, persistence=persistence
+                groups=groups,
+                offsets=offsets,
+                filters=self.filters.table,
+                flows=self.counting.flows,
+                persistence=persistence,
             ),
             admin_cleaning=self._cleaning_view(),
             admin_broker=BrokerAdminView(

@@ -191,9 +191,25 @@ class Turn:
             self._carry_out(*apart)
 
     def _carry_out(self, processor: RunProcessor, connection: Connection, requests: list[RemotingCommand]) -> None:
-        began = trio.current_time()
-        for each in processor.take(connection, requests):
+        began, before = trio.current_time(), len(self._replies)
+        try:
+            taken = processor.take(connection, requests)
+        except Exception as exc:  # noqa: BLE001  whatever it is, it is the answer to this run alone
+            self._note_puts(0, began)  # it may have put some of it
+            self._answer_error(connection, requests, exc, self._replies[before:])
+            return
+        for each in taken:
             self.add(each, began)
+
+    def _answer_error(
+        self, connection: Connection, requests: Sequence[RemotingCommand], exc: Exception, given: Sequence[Replies]
+    ) -> None:
+        """Answer the requests of a run that failed, but for those that have been given a reply before."""
+        command = answer_for_error(requests[0], exc, connection.address)
+        answered = {id(each.request) for each in given if isinstance(each, Reply)}
+        for request in requests:
+            if id(request) not in answered:
+                self.answer(connection, request, request.answer(command.code, command.remark))
 
     def add(self, replies: Replies, began: float | None = None) -> None:
         """Add replies to what has been put, since `began`."""

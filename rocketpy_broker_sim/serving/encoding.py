@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rocketpy.errors import BrokerError
 from rocketpy.wire.codes import ResponseCode
@@ -16,6 +16,8 @@ from rocketpy.wire.json_body import members_of
 from rocketpy.wire.lenient_json import write_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rocketpy.wire.json_body import Body
 
 __all__ = ["MOST_ENCODED", "append_parts", "encode_steps", "parts_of"]
@@ -43,9 +45,7 @@ def encode_steps(body: Body) -> Generator[None, None, bytes]:
             found += b","
         found += write_json(each.names[0]).encode() + b":"
         if isinstance(value, dict):
-            yield from append_parts(
-                found, b"{}", (write_json(each.write(dict(part))) for part in parts_of(value.items()))
-            )
+            yield from append_parts(found, b"{}", _parts_of_table(value, each.write))
         elif isinstance(value, (list, set)):
             yield from append_parts(found, b"[]", (write_json(each.write(part)) for part in parts_of(value)))
         else:
@@ -53,6 +53,28 @@ def encode_steps(body: Body) -> Generator[None, None, bytes]:
     found += b"}"
     yield
     return bytes(found)
+
+
+def _parts_of_table(table: dict[Any, Any], write: Callable[[Any], Any]) -> Iterator[str]:
+    """The JSON of a table in parts; tables in it that are large are cut as well."""
+    for part in parts_of(table.items()):
+        if not any(isinstance(value, dict) and len(value) > STRETCH for _, value in part):
+            yield write_json(write(dict(part)))
+            continue
+        for key, value in part:
+            yield from _parts_of_entry(key, value, write)
+
+
+def _parts_of_entry(key: object, value: Any, write: Callable[[Any], Any]) -> Iterator[str]:
+    """The JSON of one entry of a table: the bracket of a large table within is only closed by the last part."""
+    if not isinstance(value, dict) or not value:
+        yield write_json(write({key: value}))
+        return
+    parts = list(parts_of(value.items(), STRETCH * STRETCH))
+    for number, part in enumerate(parts):
+        written = write({key: dict(part)})
+        text = write_json(written).removesuffix("}") if number == 0 else write_json(*written.values())
+        yield text + "}" if number == len(parts) - 1 else text
 
 
 def append_parts(found: bytearray, brackets: bytes, parts: Iterator[str]) -> Generator[None, None, None]:

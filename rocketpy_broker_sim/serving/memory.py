@@ -16,6 +16,8 @@ from rocketpy.remoting.budget import CONNECTIONS, Budget
 from rocketpy.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
 
@@ -221,6 +223,19 @@ class MemoryBudget(Budget):
 
     def __init__(self, most: int = BUDGET_BYTES) -> None:
         super().__init__(most)
+        self._make_room: list[Callable[[int], object]] = []
+
+    def on_tables_full(self, make_room: Callable[[int], object]) -> None:
+        """Call a plain function with so many bytes that tables lack: it gives up what the server can do without."""
+        self._make_room.append(make_room)
+
+    def fits_table(self, size: int) -> bool:
+        """Whether tables may take so many bytes more, also after what is not needed has made room."""
+        if super().fits_table(size):
+            return True
+        for make_room in self._make_room:
+            make_room(self.tables + size - self.most_in_tables)
+        return super().fits_table(size)
 
     def account(self, kind: str) -> Account:
         """Where one part of the server counts what it keeps.

@@ -96,7 +96,7 @@ class MessageWriter:
         properties = self._closed(self._encoded(message.properties))
         sys_flag = _with_host_bits(message)
         size = record_size(queue.topic_bytes, body, properties, sys_flag)
-        refusal = self._judge(len(body), len(properties), size)
+        refusal = self._judge(len(body), len(properties), size, bounded=not message.was_stored)
         if refusal is not None:
             return PutMessageResult(refusal)
         position = self._log.reserve(size)
@@ -360,12 +360,16 @@ class MessageWriter:
             return PutMessageStatus.TOO_MANY_QUEUES
         return PutMessageStatus.MESSAGE_ILLEGAL
 
-    def _judge(self, body_size: int, properties_size: int, size: int) -> PutMessageStatus | None:
-        """Why a record may not be stored; None when it may."""
+    def _judge(
+        self, body_size: int, properties_size: int, size: int, *, bounded: bool = True
+    ) -> PutMessageStatus | None:
+        """Why a record may not be stored; None when it may. Without `bounded`, maxMessageSize does not apply."""
         if properties_size > MAX_PROPERTIES_SIZE:
             return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
         limit = self._config.max_message_size
-        if body_size > limit or size > limit + RESERVED_BEYOND_BODY or not self._log.fits(size):
+        if bounded and (body_size > limit or size > limit + RESERVED_BEYOND_BODY):
+            return PutMessageStatus.MESSAGE_ILLEGAL
+        if not self._log.fits(size):
             return PutMessageStatus.MESSAGE_ILLEGAL
         return None
 

@@ -262,12 +262,22 @@ class MessageStore:
     # --- writing
 
     def put(self, message: IncomingMessage) -> PutMessageResult:
-        """Give a message its place; it counts once `commit_pending` has returned."""
+        """Give a message its place; it counts once `commit_pending` has returned.
+
+        Raises:
+            StoreError: The disk refused to make its queue.
+        """
         # What `is_writable` would say of a store that is well, without asking it for every message.
         doubt = self.flags.bits or self.state.phase is not _RUNNING or self._log.failure is not None
         if doubt and not self.is_writable:
             return PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-        return self._writer.put(message)
+        try:
+            return self._writer.put(message)
+        except OSError as exc:
+            raise self._no_queue(exc) from exc
+
+    def _no_queue(self, exc: OSError) -> StoreError:
+        return store_error(exc, "making a queue", self._storage.describe(consume_queue.FOLDER))
 
     def open_queue(self, message: IncomingMessage, *, bounded: bool = True) -> PutMessageStatus | None:
         """Make the queue of a message that will be put later. Returns why it cannot be, None when it is there.
@@ -275,14 +285,27 @@ class MessageStore:
         Args:
             message: the message.
             bounded: False for what was taken long ago: its queue is made however many there are.
+
+        Raises:
+            StoreError: The disk refused.
         """
-        return self._writer.open_queue(message, bounded=bounded)
+        try:
+            return self._writer.open_queue(message, bounded=bounded)
+        except OSError as exc:
+            raise self._no_queue(exc) from exc
 
     def put_batch(self, message: IncomingMessage) -> PutMessageResult:
-        """Give the items of a batch consecutive places; they count together once `commit_pending` has returned."""
+        """Give the items of a batch consecutive places; they count together once `commit_pending` has returned.
+
+        Raises:
+            StoreError: The disk refused to make its queue.
+        """
         if not self.is_writable:
             return PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-        return self._writer.put_batch(message)
+        try:
+            return self._writer.put_batch(message)
+        except OSError as exc:
+            raise self._no_queue(exc) from exc
 
     def put_run(self, run: MessageRun) -> PlacedRun | None:
         """Give messages their places at once; they count once `commit_pending` has returned.

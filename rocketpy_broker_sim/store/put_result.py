@@ -78,6 +78,8 @@ class IncomingMessage:
         store_host: Address of this broker, in the same form.
         tags_code: Hash of the tag, when the caller has it; None lets the store find the tag itself.
         batch: The items of a batch (their body, flag and properties); `body` and `flag` are unused then.
+        was_stored: Whether the log has it already, in another place. It was accepted then, and maxMessageSize does not
+            apply, which may be less by now.
     """
 
     topic: str
@@ -93,6 +95,7 @@ class IncomingMessage:
     prepared_transaction_offset: int = 0
     tags_code: int | None = None
     batch: Sequence[BatchItem] | None = None
+    was_stored: bool = False
 
 
 class MessageRun(NamedTuple):

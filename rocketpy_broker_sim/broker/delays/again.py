@@ -9,6 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from rocketpy.errors import StoreError
+from rocketpy.logs import get_logger
 from rocketpy.wire.names import TRANSACTION_HALF_TOPIC, is_valid_stored_topic
 from rocketpy_broker_sim.broker.delays.delay import target
 from rocketpy_broker_sim.store.put_result import PutMessageStatus
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from rocketpy_broker_sim.store.put_result import IncomingMessage
 
 __all__ = ["Redelivery", "may_go", "put_again", "readable"]
+
+log = get_logger(__name__)
 
 _NEVER_STORABLE = (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
@@ -54,10 +58,14 @@ def readable(queues: int, queue_id: int) -> int:
 
 def put_again(store: MessageStore, message: IncomingMessage) -> tuple[Redelivery, PutMessageStatus]:
     """Put a message into its queue, which is made if necessary; the caller commits."""
-    status = store.put(message).status
-    if status is PutMessageStatus.TOO_MANY_QUEUES:  # the message was accepted before there were so many
-        store.open_queue(message, bounded=False)
+    try:
         status = store.put(message).status
+        if status is PutMessageStatus.TOO_MANY_QUEUES:  # the message was accepted before there were so many
+            store.open_queue(message, bounded=False)
+            status = store.put(message).status
+    except StoreError as exc:
+        log.error("no message can be put into %s now: %s", message.topic, exc)
+        return Redelivery.LATER, PutMessageStatus.UNKNOWN_ERROR
     if status is PutMessageStatus.PUT_OK:
         return Redelivery.PUT, status
     return (Redelivery.NEVER if status in _NEVER_STORABLE else Redelivery.LATER), status

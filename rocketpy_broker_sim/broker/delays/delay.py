@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from rocketpy.message import PropertyName
 from rocketpy.wire.names import SCHEDULE_TOPIC
 from rocketpy.wire.properties import encode_properties
+from rocketpy_broker_sim.broker.putting.put_pipeline import step
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.putting.put_pipeline import Put
@@ -79,12 +80,14 @@ class DelayStage:
 
     def take(self, puts: Sequence[Put]) -> None:
         """Park what asks for a level; a text that is no number asks for none."""
-        for put in puts:
-            if put.message is not None and put.properties is not None:
-                level = delay_level(put.properties)
-                if level is not None and level > 0:
-                    put.refusal = self._refusal(put.message)
-                    to_delay_topic(put.message, put.properties, level, self._levels)
+        step(puts, self._take)
+
+    def _take(self, put: Put) -> None:
+        if put.message is not None and put.properties is not None:
+            level = delay_level(put.properties)
+            if level is not None and level > 0:
+                put.refusal = self._refusal(put.message)
+                to_delay_topic(put.message, put.properties, level, self._levels)
 
 
 def queue_of_level(level: int) -> int:

@@ -8,7 +8,7 @@ BrokerOuterAPI and of registerBrokerAll in BrokerController.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -63,7 +63,7 @@ class Topics(Protocol):
         """All topics by name."""
         ...
 
-    def declare_ordered(self, names: Iterable[str]) -> None:
+    def declare_ordered_steps(self, names: Iterable[str]) -> Generator[None, None, None]:
         """These topics are to be consumed in order, where they are known."""
         ...
 
@@ -156,8 +156,12 @@ class Registration:
     def when_announced(self, topic: str, done: Callable[[], object]) -> None:
         """Call `done` once the name servers know a topic that `topics_changed` has named.
 
-        At once when there is none that has this broker and lacks the topic; after half a second in any case.
+        At once when there is none that has this broker and lacks the topic, or the broker leaves; after half a second
+        in any case.
         """
+        if self._scope.cancel_called:
+            done()  # no name server is told any more, and nothing ends waits
+            return
         links = [link for link in self._links if link.registered]
         later = [link.waiting for link in links if topic in link.changed]
         soon = [link.waiting_for_answer for link in links if topic in link.telling - link.changed]
@@ -347,7 +351,7 @@ class Registration:
             if answer.body != link.declaration:
                 link.ordered = frozenset(KVTable.decode(answer.body).table)
                 link.declaration = answer.body
-            self._topics.declare_ordered(link.ordered)
+            await in_slices(self._topics.declare_ordered_steps(link.ordered))
 
     @trio.lowlevel.enable_ki_protection
     async def _unregister(self, link: _Link) -> None:

@@ -11,6 +11,7 @@ from rocketpy.errors import BrokerError, StoreError
 from rocketpy.logs import get_logger, quote
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import LMQ_PREFIX
+from rocketpy_broker_sim.broker.processors.pages import sorted_steps
 from rocketpy_broker_sim.serving.slices import MUST_END
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def clean_unused_topics(broker: CleaningView, connection: Connection, request: R
         BrokerError: the disk refused.
     """
     unused = []
-    for name in sorted(broker.store.reads.topics()):
+    for name in (yield from sorted_steps(broker.store.reads.topics())):
         if _is_unused(broker, name):
             unused.append(name)
         yield

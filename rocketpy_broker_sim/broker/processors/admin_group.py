@@ -119,6 +119,7 @@ def delete_group(broker: GroupAdminView, connection: Connection, request: Remoti
     yield MUST_END
     if header.clean_offset or header.remove_offset:
         yield from broker.offsets.remove_group_steps(name)
+    yield from broker.filters.remove_group_steps(name)
     yield from broker.flows.forget_group_steps(name)
     if header.clean_offset or header.remove_offset:
         broker.offsets.remove_group(name)  # what was committed meanwhile
@@ -142,11 +143,11 @@ def get_all_groups(broker: GroupAdminView, connection: Connection, request: Remo
         start, count = header.group_seq, header.max_group_num
         groups = yield from page(groups, version, start=start, version=header.data_version, count=count)
         forbidden = {name: forbidden[name] for name in groups if name in forbidden}
-    wrapper = SubscriptionGroupWrapper(
-        subscription_group_table=groups,
-        forbidden_table={name: dict(bits) for name, bits in forbidden.items()},
-        data_version=version,
-    )
+    copy: dict[str, dict[str, int]] = {}
+    for name, bits in list(forbidden.items()):
+        copy[name] = dict(bits)
+        yield
+    wrapper = SubscriptionGroupWrapper(subscription_group_table=groups, forbidden_table=copy, data_version=version)
     body = yield from encode_steps(wrapper)
     return request.answer(ext_fields=fields, body=body)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["get_all_consume_stats", "get_consume_stats"]
 
 _MOST_TOPICS = 2048
+_TOPICS_A_STEP = 256
 _TOPIC_SEPARATOR = ";"
 _MEMBERS = {each.attribute: each for each in members_of(ConsumeStats)}
 _TABLE, _TPS = _MEMBERS["offset_table"], _MEMBERS["consume_tps"]
@@ -56,24 +57,41 @@ def get_consume_stats(broker: StatsView, connection: Connection, request: Remoti
     header = GetConsumeStatsRequestHeader.from_ext(request.ext_fields)
     group = check_group(header.consumer_group)
     found = bytearray()
-    topics = [topic for name in _topics(broker, header, group) if (topic := broker.topics.get(name)) is not None]
-    yield
+    topics = yield from _topics(broker, header, group)
     yield from _append(broker, found, group, [(topic, topic.read_queue_nums) for topic in topics], _Totals())
     yield PAUSE  # before all of it is copied
     return request.answer(body=bytes(found))
 
 
-def _topics(broker: StatsView, header: GetConsumeStatsRequestHeader, group: str) -> list[str]:
+def _topics(
+    broker: StatsView, header: GetConsumeStatsRequestHeader, group: str
+) -> Generator[None, None, list[TopicConfig]]:
+    """The topics that an answer is about."""
+    listed = _listed(header)
+    names = listed or ([check_topic(header.topic)] if header.topic else broker.offsets.each_topic_of(group))
+    found = []
+    for part in parts_of(names, _TOPICS_A_STEP):
+        for name in part:
+            topic = broker.topics.get(name)
+            if topic is not None and (listed or broker.consumers.may_consume(group, name)):
+                found.append(topic)
+        yield
+    return found
+
+
+def _listed(header: GetConsumeStatsRequestHeader) -> list[str]:
+    """The topics that a request lists.
+
+    Raises:
+        BrokerError: there are too many, or no topic may have such a name.
+    """
     text = header.topic_list or ""
     if text.count(_TOPIC_SEPARATOR) > _MOST_TOPICS:  # not split: that alone would take more memory than all else
         raise _too_many(text.count(_TOPIC_SEPARATOR))
     listed = [name for name in text.split(_TOPIC_SEPARATOR) if name.strip()]
     if len(listed) > _MOST_TOPICS:
         raise _too_many(len(listed))
-    if listed:
-        return [check_topic(name) for name in dict.fromkeys(listed)]
-    names = [check_topic(header.topic)] if header.topic else broker.offsets.each_topic_of(group)
-    return [name for name in names if broker.consumers.may_consume(group, name)]
+    return [check_topic(name) for name in dict.fromkeys(listed)]
 
 
 def _too_many(count: int) -> BrokerError:
@@ -84,7 +102,10 @@ def _append(
     broker: StatsView, found: bytearray, group: str, topics: Sequence[tuple[TopicConfig, int]], totals: _Totals
 ) -> Generator[None, None, None]:
     """Write the ConsumeStats of a group in some topics, each with its number of queues."""
-    tps = sum(broker.group_reads.per_second(topic.topic_name, group) for topic, _ in topics)
+    tps: float = 0
+    for part in parts_of(topics, _TOPICS_A_STEP):
+        tps += sum(broker.group_reads.per_second(topic.topic_name, group) for topic, _ in part)
+        yield
     found += b'{"consumeTps":%s,"offsetTable":' % write_json(_TPS.write(tps)).encode()
     queues = (_entry(broker, group, topic, number, totals) for topic, count in topics for number in range(count))
     yield from append_parts(found, b"{}", (write_json(_TABLE.write(dict(part))) for part in parts_of(queues)))

@@ -33,6 +33,7 @@ NO_CORRECTION = 2**63 - 1
 MOST_GROUPS = 1024
 """Groups that a request may leave out."""
 _QUEUES_A_STEP = 256
+_TOPICS_A_STEP = 256
 
 
 # --- inspect -------------------------------------------------------------------------------------------
@@ -44,10 +45,14 @@ def get_all_offsets(broker: OffsetTablesView, connection: Connection, request: R
     Each offset is that of the moment at which it is written.
     """
     offsets = broker.offsets
-    found, separator = bytearray(b'{"dataVersion":%b,"groupTopicMap":' % offsets.data_version.encode()), b""
-    groups = parts_of((group, offsets.each_topic_of(group)) for group in offsets.groups())
-    yield from append_parts(found, b"{}", (write_json(dict(part)) for part in groups))
-    found += b',"offsetTable":{'
+    found, separator = bytearray(b'{"dataVersion":%b,"groupTopicMap":{' % offsets.data_version.encode()), b""
+    for group in offsets.groups():
+        found += separator + write_json(group).encode() + b":"
+        separator = b","
+        topics = parts_of(offsets.each_topic_of(group), _TOPICS_A_STEP)
+        yield from append_parts(found, b"[]", map(write_json, topics))
+    found += b'},"offsetTable":{'
+    separator = b""
     for key in list(offsets.table()):
         queues = offsets.table().get(key)
         if queues is None:  # deleted meanwhile

@@ -54,6 +54,11 @@ def reset_offset(broker: ResetView, connection: Connection, request: RemotingCom
         return (yield from _tell_clients(broker, request, header, topic))
     offsets = yield from _positions(broker, header, topic)
     answer = request.answer(body=(yield from _encode(broker.config.broker_name, name, offsets)))
+    if broker.topics.get(name) is not topic:
+        # The group would skip messages of a new topic of that name.
+        if name not in broker.topics:
+            return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"the topic {name} was deleted meanwhile")
+        return request.answer(ResponseCode.SYSTEM_ERROR, f"the topic {name} was changed meanwhile: reset it again")
     # The answer and the tables may each take megabytes: its body goes before the tables grow, and its frame stays.
     frame = connection.prepare_answer(request, answer)
     del answer

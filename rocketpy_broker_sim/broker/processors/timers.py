@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rocketpy.wire.codes import ResponseCode
+from rocketpy_broker_sim.serving.encoding import encode_steps
 
 if TYPE_CHECKING:
     from rocketpy.remoting.connection import Connection
     from rocketpy.wire.command import RemotingCommand
     from rocketpy_broker_sim.broker.views import TimerView
+    from rocketpy_broker_sim.serving.slices import Steps
 
 __all__ = ["get_timer_checkpoint", "get_timer_metrics"]
 
@@ -23,8 +25,9 @@ def get_timer_checkpoint(broker: TimerView, connection: Connection, request: Rem
     return request.answer(body=broker.timers.checkpoint.encode())
 
 
-def get_timer_metrics(broker: TimerView, connection: Connection, request: RemotingCommand) -> RemotingCommand:
-    """Return the number of waiting messages by topic."""
+def get_timer_metrics(broker: TimerView, connection: Connection, request: RemotingCommand) -> Steps:
+    """Return the number of waiting messages by topic. A sliced processor."""
     if not broker.is_on:
         return request.answer(ResponseCode.SYSTEM_ERROR, _OFF)
-    return request.answer(body=broker.metrics.as_body().encode())
+    counts = yield from broker.metrics.body_steps()
+    return request.answer(body=(yield from encode_steps(counts)))

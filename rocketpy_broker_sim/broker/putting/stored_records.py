@@ -83,5 +83,6 @@ def stored_record(data: bytes, position: int = 0, *, encoded: bool = True) -> St
         store_host=head.store_host,
         reconsume_times=head.reconsume_times,
         prepared_transaction_offset=head.prepared_transaction_offset,
+        was_stored=True,
     )
     return StoredRecord(head, message, properties)

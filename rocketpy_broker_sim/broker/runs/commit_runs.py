@@ -197,6 +197,7 @@ class CommitRuns:
             self._broker.identity.store_host,
             common.reconsume_times,
             commit.request.position,
+            was_stored=True,
         )
         result = self._broker.store.put(message)
         return result.end if result.status is PutMessageStatus.PUT_OK else None

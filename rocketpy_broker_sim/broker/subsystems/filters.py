@@ -15,6 +15,7 @@ from rocketpy_broker_sim.broker.filters.filter_registry import FilterRegistry
 from rocketpy_broker_sim.broker.subsystem import Service, Subsystem
 from rocketpy_broker_sim.broker.tables.filters import ConsumerFilterTable
 from rocketpy_broker_sim.serving.memory import WAITING_REQUESTS, TableRoom
+from rocketpy_broker_sim.serving.slices import in_slices
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -53,6 +54,7 @@ class Filters(Subsystem):
             now=storing.store.clock.now_ms,
             room=TableRoom(budget, "delete groups that are not needed"),
         )
+        budget.on_tables_full(self.table.make_room)
         self.registry = FilterRegistry(self.table, self._compiling)
         if config.enable_calc_filter_bit_map and config.store.enable_consume_queue_ext:
             storing.store.keep_bit_maps(BitMapper(self.table))
@@ -71,7 +73,7 @@ class Filters(Subsystem):
     @trio.lowlevel.enable_ki_protection
     async def _clean(self) -> None:
         async for _ in ticks(CLEAN_EVERY):
-            self.table.clean()
+            await in_slices(self.table.clean_steps())
 
     async def settle(self) -> None:
         """Answer those who wait for an expression."""

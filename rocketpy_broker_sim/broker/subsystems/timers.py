@@ -53,11 +53,16 @@ class TimedMessages(Subsystem):
     def __init__(self, config: BrokerConfig, storage: Storage, storing: Storing, topics: TopicTable) -> None:
         self.is_on = config.store.timer_wheel_enable
         self.timers = TimerStore(storage, config.store, storing.store)
-        self.metrics = TimerMetricsTable(storage)
+        self.metrics = TimerMetricsTable(storage, topics.__contains__)
         self._store = storing.store
         self._clock = clock = TimerClock(trio.current_time)
         parts = TimerParts(config.store, storing.store, self.timers, OpenSlots(), clock, self.metrics, storing.commit)
         self.service = TimerService(parts, storing.flusher.flush_taken, topics.queues_read)
+        topics.subscribe(self._topics_changed)
+
+    def _topics_changed(self, names: list[str]) -> None:
+        for name in names:
+            self.metrics.forget(name)
 
     def arrived(self, arrival: Arrival) -> None:
         """Messages can be read."""

@@ -26,6 +26,7 @@ from rocketpy_broker_sim.broker.transactions.ledger import Ledger
 from rocketpy_broker_sim.broker.transactions.op_service import OpService
 from rocketpy_broker_sim.broker.transactions.reading import op_messages
 from rocketpy_broker_sim.broker.transactions.window import Mark
+from rocketpy_broker_sim.serving.slices import in_slices
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -81,7 +82,7 @@ class Transactions(Subsystem):
         self._config = config
         self._reads = storing.store.reads
         self._tables = tables
-        self._metrics = TransactionMetrics(storage)
+        self._metrics = TransactionMetrics(storage, tables.topics.__contains__)
         place = partial(storing.place, wait=False)
         self.ledger = Ledger(config, place, host, self._metrics, storing.changes)
         self._ops = OpService(config, self.ledger, storing.commit)
@@ -114,8 +115,7 @@ class Transactions(Subsystem):
 
     def _topics_changed(self, names: list[str]) -> None:
         for name in names:
-            if name not in self._tables.topics:
-                self._metrics.forget(name)
+            self._metrics.forget(name)
 
     # --- as a part of the broker ---------------------------------------------------------------------------
 
@@ -164,12 +164,14 @@ class Transactions(Subsystem):
     async def _write_metrics(self) -> None:
         if not self._metrics.changed:
             return
-        data, self._metrics.changed = self._metrics.encode(), False
+        self._metrics.changed, is_written = False, False
         try:
-            await run_blocking(self._metrics.file.save, data)
+            await run_blocking(self._metrics.file.save, await in_slices(self._metrics.encode_steps()))
+            is_written = True
         except StoreError as exc:
-            self._metrics.changed = True
             log.warning("the number of open transactions cannot be written: %s", exc)
+        finally:
+            self._metrics.changed = self._metrics.changed or not is_written
 
     async def close(self) -> None:
         """Write all ends, so that these transactions are not checked after the next start."""

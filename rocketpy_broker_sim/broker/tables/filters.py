@@ -1,19 +1,22 @@
 """The filters by properties of all groups and topics, stored in consumerFilter.json. Plays ConsumerFilterManager.
 
 A filter is born when it is registered, and dead when the group or its subscription has gone. A dead filter is kept for
-a day, so that the bit maps of messages stored meanwhile still include it. The bit maps of messages stored before a
+a day, so that the bit maps of messages stored meanwhile still include it; less long where the tables need its room, or
+its group is deleted. The bit maps of messages stored before a
 filter's birth do not include it, and are not used for it.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Container, Generator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import trio
 
-from rocketpy.logs import get_logger
+from rocketpy.logs import Seldom, get_logger
 from rocketpy.seams import wall_ms
 from rocketpy.wire.bodies.filters import ConsumerFilterDataBody, ConsumerFilterWrapper
 from rocketpy.wire.bodies.subscription import SQL92, SubscriptionData
@@ -130,6 +133,10 @@ class ConsumerFilterTable(StoredTable):
         self._room = room or TableRoom()
         self._topics: dict[str, dict[str, ConsumerFilterData]] = {}
         self._groups: dict[str, dict[str, ConsumerFilterData]] = {}
+        self._dead: OrderedDict[ConsumerFilterData, None] = OrderedDict()
+        """The dead ones, those first that have been dead for longest."""
+        self._dead_size = 0
+        self._seldom = Seldom(log, clock=trio.current_time)
         self.version = 0
         self.bloom = BloomFilter(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
 
@@ -210,6 +217,7 @@ class ConsumerFilterTable(StoredTable):
         self.mark_changed()
 
     def _revive(self, data: ConsumerFilterData) -> None:
+        self._forget_dead(data)
         data.dead_time = 0
         self.mark_changed()
 
@@ -226,25 +234,55 @@ class ConsumerFilterTable(StoredTable):
     def _give_up(self, data: ConsumerFilterData) -> None:
         if not data.is_dead:
             data.dead_time = max(wall_ms(), data.born_time)
+            self._note_dead(data)
             self.mark_changed()
 
-    def clean(self) -> None:
-        """Remove filters that have been dead for `filter_data_clean_time_span`."""
-        oldest = wall_ms() - self._config.filter_data_clean_time_span
-        for groups in list(self._topics.values()):
-            for data in list(groups.values()):
-                if data.is_dead and data.dead_time <= oldest:
-                    log.info("group %s: its filter for %s was unused for long, and is removed", data.group, data.topic)
-                    self._remove(data)
+    def _note_dead(self, data: ConsumerFilterData) -> None:
+        self._dead[data] = None
+        self._dead_size += data.size
+
+    def _forget_dead(self, data: ConsumerFilterData) -> None:
+        if data in self._dead:
+            del self._dead[data]
+            self._dead_size -= data.size
+
+    def clean_steps(self) -> Generator[None, None, None]:
+        """Remove filters that have been dead for `filter_data_clean_time_span`, one a step."""
+        oldest, count = wall_ms() - self._config.filter_data_clean_time_span, 0
+        while self._dead and (first := next(iter(self._dead))).dead_time <= oldest:
+            self._remove(first)
+            count += 1
+            yield
+        if count:
+            log.info("%d filters were unused for long, and are removed", count)
+
+    def remove_group_steps(self, group: str) -> Generator[None, None, None]:
+        """Remove the dead filters of a group that is deleted, one a step. Members that are there keep theirs."""
+        for data in list(self._groups.get(group, {}).values()):
+            if data in self._dead:
+                self._remove(data)
+            yield
+
+    def make_room(self, size: int) -> None:
+        """Remove so many bytes of dead filters, if there are as many: what is new needs the room more."""
+        if self._dead_size < size:
+            return
+        before = self._dead_size
+        while before - self._dead_size < size:
+            self._remove(next(iter(self._dead)))
+        self._seldom.warning("full", "the tables are full: filters that nobody uses now are removed to make room")
 
     def _put(self, data: ConsumerFilterData) -> None:
         self._topics.setdefault(data.topic, {})[data.group] = data
         self._groups.setdefault(data.group, {})[data.topic] = data
         self._room.note(data.size)
+        if data.is_dead:
+            self._note_dead(data)
         self.version += 1
 
     def _remove(self, data: ConsumerFilterData) -> None:
         self._room.note(-data.size)
+        self._forget_dead(data)
         self.version += 1
         for table, outer, inner in (
             (self._topics, data.topic, data.group),
@@ -278,6 +316,7 @@ class ConsumerFilterTable(StoredTable):
             return
         for each, bloom in found:
             self._take_over(each, bloom)
+        self._sort_dead()
 
     def _take_over(self, body: ConsumerFilterDataBody, bloom: BloomFilterData) -> None:
         if not body.topic or not body.consumer_group or not body.expression or body.expression_type != SQL92:
@@ -295,6 +334,9 @@ class ConsumerFilterTable(StoredTable):
             )
         )
 
+    def _sort_dead(self) -> None:
+        self._dead = OrderedDict.fromkeys(sorted(self._dead, key=lambda data: data.dead_time))
+
     def begin_again(self, now: int) -> None:
         """Trust no existing bit map, because the last run did not stop cleanly and its filters may not all be saved.
 
@@ -305,6 +347,9 @@ class ConsumerFilterTable(StoredTable):
             for data in groups.values():
                 data.born_time = max(data.born_time, now)
                 data.dead_time = max(data.dead_time, data.born_time)
+                if data not in self._dead:
+                    self._note_dead(data)
+        self._sort_dead()
         if self._topics:
             self.mark_changed()
 

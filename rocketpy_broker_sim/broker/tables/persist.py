@@ -211,6 +211,8 @@ def _write_steps(
             yield from _write_steps(item.pairs, parts, inner, found)
         elif isinstance(item, dict) and len(item) > _STRETCH:
             yield from _write_steps(item.items(), parts, inner, found)
+        elif isinstance(item, list) and len(item) > _STRETCH:
+            yield from _write_array_steps(item, parts, inner, found)
         elif isinstance(item, Written):
             parts.append(item)
         else:
@@ -221,6 +223,20 @@ def _write_steps(
             parts.clear()
             yield
     parts.append("{}" if separator == "{" else line + "}")
+
+
+def _write_array_steps(items: list[Any], parts: list[str], line: str, found: BytesIO) -> Generator[None, None, None]:
+    """The same with an array."""
+    separator = "["
+    for number, item in enumerate(items, 1):
+        parts.append(separator)
+        _write(item, parts, line + "\t")
+        separator = ","
+        if number % _STRETCH == 0:
+            found.write("".join(parts).encode())
+            parts.clear()
+            yield
+    parts.append("[]" if separator == "[" else "]")
 
 
 def pretty_text(value: Any) -> str:

@@ -304,11 +304,11 @@ class SubscriptionGroupTable(StoredTable):
     def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of subscriptionGroup.json."""
         groups = list(self._groups.values())
-        forbidden = [(group, dict(bits)) for group, bits in self._forbidden.items()]
+        forbidden = list(self._forbidden.items())
         return pretty_steps(
             {
                 "dataVersion": self.data_version.to_json(),
-                "forbiddenTable": Entries(forbidden),
+                "forbiddenTable": Entries((group, dict(bits)) for group, bits in forbidden),
                 "subscriptionGroupTable": Entries((group.group_name, self._text(group)) for group in groups),
             }
         )

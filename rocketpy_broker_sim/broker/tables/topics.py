@@ -50,6 +50,7 @@ READ_WRITE = Permission.READ | Permission.WRITE
 MOST_LOGGED = 20
 """Topics of one change that the log tells one by one."""
 _TOPICS_A_STEP = 32
+_ORDERED_A_STEP = 256
 _BYTES_A_TOPIC = 320
 _BYTES_AN_ATTRIBUTE = 192
 _SCHEDULE_QUEUES = 18
@@ -242,10 +243,17 @@ class TopicTable(StoredTable):
 
     def declare_ordered(self, names: Iterable[str]) -> None:
         """Topics of these names are to be consumed in order; nothing here ever takes that back, as with Apache's."""
-        known = [self._topics[name] for name in names if name in self._topics]
-        changed = [TopicConfig.from_json({**topic.to_json(), "order": True}) for topic in known if not topic.order]
-        if changed:
-            self.put_all(changed)
+        run_steps(self.declare_ordered_steps(names))
+
+    def declare_ordered_steps(self, names: Iterable[str]) -> Generator[None, None, None]:
+        """`declare_ordered`, in steps. Each puts what it has changed: the topics may be others in the next."""
+        left = iter(names)
+        while part := list(islice(left, _ORDERED_A_STEP)):
+            known = [self._topics[name] for name in part if name in self._topics]
+            changed = [TopicConfig.from_json({**topic.to_json(), "order": True}) for topic in known if not topic.order]
+            if changed:
+                self.put_all(changed)
+            yield
 
     def adopt(self, topic: TopicConfig) -> None:
         """Make a topic that has messages in the store, at the start: the broker's own, which no bound refuses."""

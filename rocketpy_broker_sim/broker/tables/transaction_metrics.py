@@ -5,8 +5,8 @@ After a crash, the counts may be a little wrong, as in Apache's broker. They are
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator, Mapping
+from typing import TYPE_CHECKING
 
 from rocketpy.seams import wall_ms
 from rocketpy.wire.bodies.topics import DataVersion
@@ -36,13 +36,15 @@ class TransactionMetrics(StoredTable):
 
     Args:
         storage: where the file is.
-
+        exists: whether there is a topic. Transactions of one that was deleted are still open: its count goes with the
+            last.
     """
 
     file_name = "transactionMetrics"
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, exists: Callable[[str], bool] = lambda topic: True) -> None:
         super().__init__(storage)
+        self._exists = exists
         self._metrics: dict[str, _Metric] = {}
         self._version = DataVersion()
         self._since = 0
@@ -67,6 +69,8 @@ class TransactionMetrics(StoredTable):
             metric = self._metrics[topic] = _Metric()
         metric.count += change
         metric.time_stamp = self._last = wall_ms()
+        if metric.count <= 0:
+            self.forget(topic)
         self._since += abs(change)
         self.changed = True
 
@@ -75,14 +79,16 @@ class TransactionMetrics(StoredTable):
         return {topic: metric.count for topic, metric in self._metrics.items()}
 
     def forget(self, topic: str) -> None:
-        """Forget a topic that was deleted."""
-        if self._metrics.pop(topic, None) is not None:
+        """Forget a topic that was deleted, once none of its transactions is open."""
+        metric = self._metrics.get(topic)
+        if metric is not None and metric.count <= 0 and not self._exists(topic):
+            del self._metrics[topic]
             self.changed = True
 
     def encode_steps(self) -> Generator[None, None, bytes]:
         """The content of the file."""
-        counts: list[tuple[str | int, Any]] = [(topic, metric.to_json()) for topic, metric in self._metrics.items()]
-        return pretty_steps({"dataVersion": self.data_version.to_json(), "transactionCount": Entries(counts)})
+        counts = Entries((topic, metric.to_json()) for topic, metric in list(self._metrics.items()))
+        return pretty_steps({"dataVersion": self.data_version.to_json(), "transactionCount": counts})
 
     def decode(self, data: bytes) -> None:
         """Take over the file."""

@@ -13,7 +13,7 @@ from rocketpy.errors import MessageDecodeError, StoreCorruptError, StoreError
 from rocketpy.logs import get_logger, quote
 from rocketpy.message import PropertyName
 from rocketpy.seams import wall_ms
-from rocketpy.wire.properties import encode_properties
+from rocketpy.wire.properties import CRC_PROPERTY_SIZE, MAX_PROPERTIES_SIZE, encode_properties
 from rocketpy_broker_sim.broker.delays.again import Redelivery, may_go, put_again, readable
 from rocketpy_broker_sim.broker.putting.stored_records import stored_record
 from rocketpy_broker_sim.broker.timer.times import delete_key
@@ -103,8 +103,13 @@ class Delivery:
                 log.error("a timer message without a valid topic is skipped: %s", quote(str(record.properties)))
                 return Outcome(topic)
             message.topic, message.queue_id = goal[0], readable(self._queues_read(goal[0]), goal[1])
-        _mark(record, written_ms, rolls=rolls)
+        _mark(record, written_ms, rolls=rolls, room=self._room)
         return Outcome(topic, message=message)
+
+    @property
+    def _room(self) -> int:
+        """Bytes that the properties of a message may have."""
+        return MAX_PROPERTIES_SIZE - (CRC_PROPERTY_SIZE if self._store.config.enabled_append_prop_crc else 0)
 
     def _size_of_unchecked(self, size: int) -> int | None:
         """The size for a read that does not check the whole record: only a checksum of properties needs that check."""
@@ -185,12 +190,25 @@ def _stored(properties: str | bytes) -> bytes:
     return properties if isinstance(properties, bytes) else properties.encode("utf-8", "replace")
 
 
-def _mark(record: StoredRecord, written_ms: int, *, rolls: bool) -> None:
-    """Set the properties that say when it was put into the wheel and taken out, and how often it rolled."""
+_MARKS = (PropertyName.TIMER_DEQUEUE_MS, PropertyName.TIMER_ENQUEUE_MS, PropertyName.TIMER_ROLL_TIMES)
+"""What the timer adds to messages; the first are the least important."""
+
+
+def _mark(record: StoredRecord, written_ms: int, *, rolls: bool, room: int) -> None:
+    """Set the properties that say when it was put into the wheel and taken out, and how often it rolled.
+
+    A message was accepted with what its sender says. Marks for which it has no room are left out.
+    """
     properties = record.properties
     properties[PropertyName.TIMER_ENQUEUE_MS] = str(written_ms)
     if rolls:
         times = properties.get(PropertyName.TIMER_ROLL_TIMES, "0")
         properties[PropertyName.TIMER_ROLL_TIMES] = str(int(times) + 1 if times.isdecimal() else 1)
     properties[PropertyName.TIMER_DEQUEUE_MS] = str(wall_ms())
-    record.message.properties = encode_properties(properties)
+    text = encode_properties(properties)
+    for name in _MARKS:
+        if len(_stored(text)) <= room:
+            break
+        properties.pop(name, None)
+        text = encode_properties(properties)
+    record.message.properties = text

@@ -53,6 +53,9 @@ class Enqueue:
         # For slots that have passed, until the backlog is taken: where their messages went, and the recalls for them.
         self._late: dict[int, set[int]] = {}
         self._vain: dict[int, list[TimerRecord]] = {}
+        # What was added to these two, and no progress is noted for yet.
+        self._new_late: list[tuple[int, int]] = []
+        self._new_vain: list[int] = []
         self.taken = 0
 
     @property
@@ -68,8 +71,7 @@ class Enqueue:
         """
         parts = self._parts
         offset = parts.timers.queue_offset
-        if self._late or self._vain:
-            self._forget_passed()
+        self._give_up_new()
         found = parts.store.reads.get(TIMER_TOPIC, 0, offset, most, max_bytes=MOST_BYTES)
         if found.status is not GetMessageStatus.FOUND:
             if found.next_begin_offset > offset:
@@ -99,13 +101,25 @@ class Enqueue:
                 reached += 1
         return reached, True
 
-    def _forget_passed(self) -> None:
+    def forget_passed(self) -> None:
         """Forget slots that have passed, once the backlog is taken: nothing more can come for them."""
+        if not self._late and not self._vain:
+            return
         parts = self._parts
         oldest = parts.timers.wheel.oldest()
-        if not self.behind and (oldest is None or oldest >= parts.now_tick()):
+        is_taken = not self.behind and not parts.store.is_behind
+        if is_taken and (oldest is None or oldest >= parts.now_tick()):
             self._late.clear()
             self._vain.clear()
+            self._new_late, self._new_vain = [], []
+
+    def _give_up_new(self) -> None:
+        """Forget what an attempt has added that failed: its messages are taken again."""
+        for tick, goal in self._new_late:
+            self._late[tick].discard(goal)
+        for tick in reversed(self._new_vain):
+            self._vain[tick].pop()
+        self._new_late, self._new_vain = [], []
 
     # --- one message
 
@@ -135,10 +149,20 @@ class Enqueue:
         if not self._add(record, goal, PLAIN, due, late=True):
             return False
         if goal == now:
-            self._late.setdefault(tick, set()).add(now)
+            self._put_vain(tick, now)
+        return True
+
+    def _put_vain(self, tick: int, now: int) -> None:
+        """Collect the recalls for a slot that has passed, with the first message that goes to the one of now instead.
+
+        Recalls that are taken after that look for all slots of such messages by themselves.
+        """
+        goals = self._late.setdefault(tick, set())
+        if now not in goals:
+            goals.add(now)
+            self._new_late.append((tick, now))
             for recall in self._vain.get(tick, ()):
                 self._put_recall(recall, now, PLAIN | DELETE)
-        return True
 
     def _rolled(self, tick: int, now: int) -> tuple[int, bool]:
         """The slot of a message, and whether that is a nearer one because its own is beyond the window."""
@@ -186,6 +210,7 @@ class Enqueue:
                 self._put_recall(record, each, kind)
         if tick < now:
             self._vain.setdefault(tick, []).append(record)
+            self._new_vain.append(tick)
         self._counted.append((record.topic, -1))
         return True
 
@@ -217,6 +242,7 @@ class Enqueue:
             parts.timers.add(entries, parts.now_tick() * parts.timers.precision)
         self.taken += max(0, reached - parts.timers.queue_offset)
         parts.timers.take_up_to(reached)
+        self._new_late, self._new_vain = [], []
         for waiting in opened:
             parts.opened.add(waiting)
         for tick, record, entry in recalls:

@@ -19,6 +19,7 @@ from rocketpy_broker_sim.broker.timer.delivery import Delivery
 from rocketpy_broker_sim.broker.timer.dequeue import Dequeue
 from rocketpy_broker_sim.broker.timer.enqueue import Enqueue
 from rocketpy_broker_sim.broker.timer.records import timer_records
+from rocketpy_broker_sim.serving.slices import in_slices
 
 if TYPE_CHECKING:
     from rocketpy_broker_sim.broker.timer.parts import TimerParts
@@ -104,6 +105,8 @@ class TimerService:
         is_taking, is_giving = not config.timer_stop_enqueue, not config.timer_stop_dequeue
         if is_taking and self.enqueue.behind:
             pause = 0.0 if self.enqueue.take(BATCH) else self._retry
+        elif is_taking:
+            self.enqueue.forget_passed()
         wait = config.disappear_time_after_start / 1000 - (trio.current_time() - self._started)
         if is_giving and wait <= 0:
             pause = min(pause, self._give(in_order=is_taking))
@@ -161,16 +164,16 @@ class TimerService:
         timers, metrics = self._parts.timers, self._parts.metrics
         async with self._flushing:
             what = timers.prepare(self._parts.clock.now_ms(), self._parts.clock.shifts())
-            counts = metrics.encode() if metrics.changed else None
+            steps = metrics.encode_steps() if metrics.changed else None
             metrics.changed = False
             try:
                 await self._flush()
-                if counts is not None:
-                    await run_blocking(metrics.file.save, counts)
+                if steps is not None:
+                    await run_blocking(metrics.file.save, await in_slices(steps))
                 await run_blocking(timers.flush, what)
             except BaseException:
                 timers.give_back(what)
-                metrics.changed = metrics.changed or counts is not None
+                metrics.changed = metrics.changed or steps is not None
                 raise
 
     async def _clean(self) -> None:

@@ -13,6 +13,7 @@ from rocketpy.seams import random_source, wall_ms
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import TIMER_TOPIC
 from rocketpy_broker_sim.broker.delays.delay import TIMER_PROPERTIES, delay_level
+from rocketpy_broker_sim.broker.putting.put_pipeline import step
 from rocketpy_broker_sim.broker.timer.times import asked_ms, slot_ms
 from rocketpy_broker_sim.store.queue.dispatch_request import is_consumable
 
@@ -52,14 +53,16 @@ class TimerStage:
 
         A delay level takes precedence. Messages that were in the timer before, and half messages, pass unchanged.
         """
-        for put in puts:
-            message, properties = put.message, put.properties
-            if message is None or properties is None or self.watches.isdisjoint(properties):
-                continue
-            if (delay_level(properties) or 0) > 0 or PropertyName.TIMER_OUT_MS in properties:
-                continue
-            if message.topic != TIMER_TOPIC and is_consumable(message.sys_flag):
-                put.refusal = self._take(message, properties)
+        step(puts, self._take)
+
+    def _take(self, put: Put) -> None:
+        message, properties = put.message, put.properties
+        if message is None or properties is None or self.watches.isdisjoint(properties):
+            return
+        if (delay_level(properties) or 0) > 0 or PropertyName.TIMER_OUT_MS in properties:
+            return
+        if message.topic != TIMER_TOPIC and is_consumable(message.sys_flag):
+            put.refusal = self._take_timed(message, properties)
 
     def refusal(self, properties: dict[str, str]) -> tuple[int, str] | None:
         """Returns the refusal of a message with these properties whose time the timer does not accept; None without."""
@@ -67,7 +70,7 @@ class TimerStage:
             return None
         return self._moment(properties, wall_ms())[1]
 
-    def _take(self, message: IncomingMessage, properties: dict[str, str]) -> tuple[int, str] | None:
+    def _take_timed(self, message: IncomingMessage, properties: dict[str, str]) -> tuple[int, str] | None:
         """Put one message into the timer's topic, unless its time has come. Returns the refusal, None without one."""
         now = wall_ms()
         moment, refusal = self._moment(properties, now)

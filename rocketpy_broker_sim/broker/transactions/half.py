@@ -22,6 +22,7 @@ from rocketpy.wire.names import (
 from rocketpy.wire.properties import encode_properties
 from rocketpy.wire.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, with_transaction_type
 from rocketpy_broker_sim.broker.delays.delay import delay_level, target
+from rocketpy_broker_sim.broker.putting.put_pipeline import step
 
 if TYPE_CHECKING:
     from rocketpy.message import RecordHead
@@ -85,14 +86,16 @@ class HalfStage:
 
     def take(self, puts: Sequence[Put]) -> None:
         """Redirect half messages to the half topic. A message that a service puts is never one."""
-        for put in puts:
-            message, properties = put.message, put.properties
-            if put.sent is None or message is None or properties is None:
-                continue
-            if is_half(properties, message.topic, message.reconsume_times):
-                put.refusal = self._refusal(message) or self._time_refusal(properties)
-                _send_to_half_topic(message, properties)
-                put.properties = None  # the later stages handle it when it is committed
+        step(puts, self._take)
+
+    def _take(self, put: Put) -> None:
+        message, properties = put.message, put.properties
+        if put.sent is None or message is None or properties is None:
+            return
+        if is_half(properties, message.topic, message.reconsume_times):
+            put.refusal = self._refusal(message) or self._time_refusal(properties)
+            _send_to_half_topic(message, properties)
+            put.properties = None  # the later stages handle it when it is committed
 
 
 def _send_to_half_topic(message: IncomingMessage, properties: dict[str, str]) -> None:

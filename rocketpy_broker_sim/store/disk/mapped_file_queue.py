@@ -8,6 +8,7 @@ Plays the part of MappedFileQueue.
 from __future__ import annotations
 
 import errno
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from rocketpy_broker_sim.store.disk.failure import beginning
@@ -204,10 +205,15 @@ class MappedFileQueue:
         return self.folder
 
     def delete(self) -> None:
-        """Delete all files."""
-        files, self.files = self.files, ()
-        for file in reversed(files):
-            file.delete()
+        """Delete all files.
+
+        Raises:
+            OSError: The disk refused; the files that are left stay in the row, to be deleted later.
+        """
+        while self.files:
+            with suppress(FileNotFoundError):
+                self.files[-1].delete()
+            self.files = self.files[:-1]
 
     # --- the disk
 

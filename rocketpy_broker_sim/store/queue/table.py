@@ -81,7 +81,11 @@ class QueueTable:
         return iter(list(self._queues.values()))
 
     def open(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, made when there is none."""
+        """The queue, made when there is none.
+
+        Raises:
+            OSError: The disk refused to delete what is left of a queue of that name.
+        """
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             if topic in self._leaving:
@@ -154,11 +158,16 @@ class QueueTable:
 
     def _delete_leaving(self, topic: str, queue_id: int) -> None:
         leaving = self._leaving[topic]
-        queue = leaving.pop(queue_id, None)
-        if not leaving:
-            del self._leaving[topic]
-        if queue is not None:
+        queue = leaving.get(queue_id)
+        if queue is None:
+            return
+        try:
             queue.delete()
+        finally:
+            if not queue.row.files:  # a queue that is made again must not find units of this one
+                del leaving[queue_id]
+                if not leaving:
+                    del self._leaving[topic]
 
     def delete_topic(self, topic: str) -> None:
         """Delete the queues of a topic with their files, at once."""

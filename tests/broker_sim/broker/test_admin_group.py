@@ -19,8 +19,11 @@ from rocketpy.wire.bodies.groups import (
 )
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.lenient_json import write_json
 from rocketpy.wire.steps import run_steps
-from rocketpy_broker_sim.broker.processors.admin_group import delete_group
+from rocketpy_broker_sim.broker.processors.admin_group import delete_group, get_all_groups
+from rocketpy_broker_sim.broker.tables.subscriptions import SubscriptionGroupTable
+from rocketpy_broker_sim.serving import encoding
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client
 from tests.broker_sim.broker.test_consumer_manage import commit
@@ -189,3 +192,35 @@ async def test_the_log_names_a_few_of_many_new_groups(
             assert (await create_list(client, *many)).code == 0
         assert sum("many" in record.getMessage() for record in caplog.records) < 50
         assert "many499" in broker.groups
+
+
+async def test_very_many_forbidden_topics_are_told_and_saved_in_steps(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forbidden = {"g": {f"T{number}": 4 for number in range(20_000)}, "h": {"T": 4}}
+    most, written = 0, 0
+
+    def counting(value: object) -> str:
+        nonlocal written
+        text = write_json(value)
+        written += text.count(":")
+        return text
+
+    async with broker_and_client() as (broker, client):
+        broker.groups._forbidden.update(forbidden)
+        monkeypatch.setattr(encoding, "write_json", counting)
+        request = RemotingCommand(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        steps = get_all_groups(broker._views.admin_group, client.connection, request)
+        answer = None
+        while answer is None:
+            written = 0
+            try:
+                next(steps)
+            except StopIteration as stop:
+                answer = stop.value
+            most = max(most, written)
+        assert most <= 1000
+        assert SubscriptionGroupWrapper.decode(answer.body).forbidden_table == forbidden
+        again = SubscriptionGroupTable(broker.config, MemoryStorage())
+        again.decode(broker.groups.encode())
+        assert again.forbidden() == forbidden

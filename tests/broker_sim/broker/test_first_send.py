@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.wire.bodies.route import TopicRouteData
@@ -134,6 +134,20 @@ async def test_a_name_server_that_hangs_delays_the_first_send_by_half_a_second_a
             # Tasks of a nursery begin in no set order: one of the two made the topic, and waited for it.
             assert sorted((took.pop("first"), took.pop("second"))) == [0.0, 0.5]
             assert took == {"old": 0.0}
+
+
+async def test_a_broker_that_leaves_waits_for_no_name_server(autojump_clock: MockClock) -> None:
+    network = MemoryNetwork()
+    async with name_servers(network) as (server,), opened(network, [server.address]) as broker:
+        async with client_of(network, broker.address) as client, trio.open_nursery() as nursery:
+            server.silent = True
+            nursery.start_soon(broker.naming.leave)
+            await wait_all_tasks_blocked()
+            assert server.codes()[-1] == RequestCode.UNREGISTER_BROKER
+            began = trio.current_time()
+            for topic in ("New", "Newer"):
+                assert (await client.send(topic)).code == 0
+            assert trio.current_time() - began <= 0.5
 
 
 async def test_without_a_name_server_nobody_waits_for_one(autojump_clock: MockClock) -> None:

@@ -16,7 +16,8 @@ from rocketpy.wire.headers.admin import CreateTopicRequestHeader
 from rocketpy_broker_sim.broker.opening import open_broker
 from rocketpy_broker_sim.store import deleted_topics
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
-from tests.broker_sim.broker.kit import COMMIT, SUBSCRIPTION, bodies, broker_and_client, client_of, settings
+from tests.broker_sim.broker.kit import COMMIT, SUBSCRIPTION, bodies, broker_and_client, client_of, heartbeat, settings
+from tests.broker_sim.broker.test_sql_filters import subscribe
 
 SMALL = 64 * 1024
 
@@ -124,3 +125,57 @@ async def test_a_topic_is_not_deleted_when_too_many_deleted_ones_are_remembered(
         assert "T2" in broker.topics
         assert broker.store.reads.max_offset("T2", 0) == 1
         assert broker.offsets.query("g", "T2", 0) == 1
+
+
+# --- filters that nobody uses any more ---------------------------------------------------------------------
+
+
+async def test_unused_filters_make_room_for_new_topics(autojump_clock: MockClock) -> None:
+    async with broker_and_client(max_kept_bytes=2 * SMALL) as (broker, client):
+        for number in range(100):
+            await subscribe(client, "a = 1", topic=f"filtered{number}")
+        table = broker.filters.table
+        assert 10 < len(table) < 100
+        assert not table.get("filtered99", "g").is_dead  # it took the place of another
+        oldest = next(iter(table.topics))
+        for number in range(30):
+            assert (await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, create(f"made{number}"))).code == 0
+        assert broker.memory.tables <= broker.memory.most_in_tables
+        assert oldest not in table.topics  # those that have been unused for longest go
+        assert not table.get("filtered99", "g").is_dead
+
+
+async def test_filters_in_use_make_no_room(autojump_clock: MockClock) -> None:
+    async with broker_and_client(max_kept_bytes=2 * SMALL) as (broker, client):
+        data = heartbeat("g", *(f"filtered{number}" for number in range(20)), tags="a = 1")
+        for each in data.consumer_data_set[0].subscription_data_set:
+            each.expression_type = "SQL92"
+        assert (await client.ask(RequestCode.HEART_BEAT, body=data.encode())).code == 0
+        answers = [await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, create(f"made{n}")) for n in range(100)]
+        assert answers[-1].code == ResponseCode.SYSTEM_ERROR
+        assert len(broker.filters.table) == 20
+
+
+async def test_filters_go_with_their_group(autojump_clock: MockClock) -> None:
+    async with broker_and_client() as (broker, client):
+        taken = broker.memory.tables
+        for number in range(20):
+            await subscribe(client, "a = 1", topic=f"filtered{number}")
+        table = broker.filters.table
+        assert (await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g"})).code == 0
+        assert list(table.topics) == ["filtered19"]  # its member still wants that
+        fields = {"clientID": "c1", "producerGroup": "p", "consumerGroup": "g"}
+        assert (await client.ask(RequestCode.UNREGISTER_CLIENT, fields)).code == 0
+        assert (await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "g"})).code == 0
+        assert len(table) == 0
+        assert broker.memory.tables - taken < 1600  # the retry topic of the group
+
+
+async def test_filters_that_were_unused_for_long_are_removed_one_a_step(autojump_clock: MockClock) -> None:
+    async with broker_and_client(filter_data_clean_time_span=0) as (broker, client):
+        for number in range(20):
+            await subscribe(client, "a = 1", topic=f"filtered{number}")
+        table = broker.filters.table
+        for left, _ in enumerate(table.clean_steps()):
+            assert len(table) == 20 - 1 - left
+        assert list(table.topics) == ["filtered19"]

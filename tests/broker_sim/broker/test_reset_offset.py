@@ -289,3 +289,23 @@ async def test_a_reset_that_the_table_of_offsets_cannot_take_changes_nothing(aut
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert "offsets of consumers" in (answer.remark or "")
         assert broker.offsets.queues("g", "T") == {}
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_reset_leaves_nothing_of_a_topic_that_is_deleted_meanwhile(
+    autojump_clock: MockClock, again: bool
+) -> None:
+    async with broker_and_client() as (broker, client):
+        await filled(client)
+        header = ResetOffsetRequestHeader(group="g", topic="T", timestamp=-1, is_force=True)
+        request = RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header.to_ext())
+        steps = reset_offset(broker._views.reset_offset, client.connection, request)
+        for _ in range(5):  # one for each of the four queues, and one for the answer
+            next(steps)
+        assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})).code == 0
+        if again:
+            await client.send()
+        with pytest.raises(StopIteration) as end:
+            next(steps)
+        assert end.value.value.code == (ResponseCode.SYSTEM_ERROR if again else ResponseCode.TOPIC_NOT_EXIST)
+        assert broker.offsets.queues("g", "T") == {}

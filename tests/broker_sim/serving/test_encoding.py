@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from rocketpy.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGro
 from rocketpy.wire.bodies.locks import LockBatchResponseBody
 from rocketpy.wire.bodies.offsets import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
 from rocketpy.wire.json_body import Body
+from rocketpy.wire.lenient_json import write_json
 from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.tables.offsets import ConsumerOffsetTable
 from rocketpy_broker_sim.broker.tables.persist import Entries, pretty_steps, pretty_text
@@ -44,6 +46,40 @@ def test_a_body_written_in_steps_is_that_of_one_call(count: int) -> None:
     queues = {MessageQueue("T", "broker-a", n) for n in range(count)}
     held = run_steps(encode_steps(LockBatchResponseBody(lock_ok_mq_set=queues)))
     assert LockBatchResponseBody.decode(held).lock_ok_mq_set == queues
+
+
+def forbidding(*counts: int) -> dict[str, dict[str, int]]:
+    return {f"g{number}": {f"T{topic}": 4 for topic in range(count)} for number, count in enumerate(counts)}
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [(17,), (0, 17, 1), (16, 16), (0, 256), (257, 0), (256, 257, 512), (1000, *[1] * 40, 513), (*[1] * 15, 300, 0, 2)],
+)
+def test_tables_in_a_table_are_written_in_steps_as_in_one_call(counts: tuple[int, ...]) -> None:
+    body = SubscriptionGroupWrapper(subscription_group_table={}, forbidden_table=forbidding(*counts))
+    assert run_steps(encode_steps(body)) == body.encode()
+
+
+def test_no_step_writes_much_of_a_table_in_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+
+    def counting(value: Any) -> str:
+        text = write_json(value)
+        written.append(text.count(":"))
+        return text
+
+    monkeypatch.setattr(encoding, "write_json", counting)
+    body = SubscriptionGroupWrapper(subscription_group_table={}, forbidden_table=forbidding(5000, 300, 1))
+    steps, most = encode_steps(body), 0
+    while True:
+        written.clear()
+        try:
+            next(steps)
+        except StopIteration:
+            break
+        most = max(most, sum(written))
+    assert most <= 2 * encoding.STRETCH**2
 
 
 def test_a_body_that_fits_no_frame_is_refused_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:

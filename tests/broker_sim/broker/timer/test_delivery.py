@@ -11,6 +11,7 @@ from trio.testing import MockClock
 from rocketpy.seams import wall_clock
 from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.names import TIMER_TOPIC
+from rocketpy.wire.properties import MAX_PROPERTIES_SIZE, encode_properties
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.timer.timer_kit import EPOCH, timed, wall
 from tests.virtual_time import loop_time
@@ -172,6 +173,28 @@ async def test_DL3_beyond_the_window_a_message_goes_through_the_timer_again(auto
         assert 40 // 6 - 1 <= rolls <= 40 // 3
         assert len(setup.messages(TIMER_TOPIC)) == rolls + 1
         assert setup.broker.timers.metrics.count("T") == 0
+
+
+@pytest.mark.parametrize("with_crc", [False, True])
+@pytest.mark.parametrize("seconds", [3, 1300])
+async def test_a_message_whose_properties_leave_no_room_for_those_of_the_timer_is_delivered(
+    autojump_clock: MockClock, seconds: int, with_crc: bool
+) -> None:
+    settings = {"timer_roll_window_slot": 600, "enabled_append_prop_crc": with_crc}
+    async with timed(**settings) as setup:
+        delay = {"TIMER_DELAY_SEC": str(seconds)}
+        await setup.send(pad="x", **delay)
+        (first,) = setup.messages(TIMER_TOPIC)
+        room = MAX_PROPERTIES_SIZE + 1 - len(encode_properties(first.wire_properties))
+        for left in (0, 30, 45, 90):
+            assert (
+                await setup.send(unique=f"U{left}", pad="x" * (room - left - len(f"{left}") + 1), **delay)
+            ).code == 0
+        await trio.sleep(seconds + 3)
+        found = {message.wire_properties["UNIQ_KEY"]: message.wire_properties for message in setup.messages()}
+        assert sorted(found) == ["U0", "U1", "U30", "U45", "U90"]
+        assert {"TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"} <= found["U1"].keys() & found["U90"].keys()
+        assert not {"TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS"} & found["U0"].keys()
 
 
 @pytest.mark.parametrize("precision", [100, 1000, 5000])

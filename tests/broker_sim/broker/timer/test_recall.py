@@ -13,6 +13,7 @@ from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.names import TIMER_TOPIC
 from rocketpy.wire.recall_handle import RecallHandle
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
+from rocketpy_broker_sim.store.timer.units import UNIT_SIZE
 from tests.broker_sim.broker.timer.timer_kit import EPOCH, handle, timed, wall
 from tests.virtual_time import loop_time
 
@@ -230,3 +231,31 @@ async def test_DL5_a_recall_outlives_the_broker(autojump_clock: MockClock, end: 
     async with timed(storage if end == "stop" else left) as setup:
         await trio.sleep(70)
         assert [message.wire_properties["UNIQ_KEY"] for message in setup.messages()] == ["U2"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_recalls_that_are_taken_late_are_put_once_and_forgotten(autojump_clock: MockClock, fails: bool) -> None:
+    storage, failed = MemoryStorage(), list[str]()
+
+    def fail_once(operation: str, path: str, size: int) -> None:
+        if (operation, path.partition("/")[0], failed) == ("pwrite", "timerlog", []):
+            failed.append(path)
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with timed(storage, timer_stop_enqueue=True) as setup:
+        await setup.send(unique="first")
+        for number in range(300):
+            assert (await setup.recall(handle(due=str(EPOCH + 2500), unique=f"U{number}"))).code == 0
+        for number in (*range(10), *range(300, 322)):
+            await setup.send_at(EPOCH + 2900, unique=f"U{number}")
+        await trio.sleep(5)
+        timers, enqueue = setup.broker.timers.timers, setup.broker.timers.service.enqueue
+        storage.fault = fail_once if fails else None
+        update = b"timerStopEnqueue=false\n"
+        assert (await setup.client.ask(RequestCode.UPDATE_BROKER_CONFIG, body=update)).code == 0
+        await trio.sleep(5)
+        given = [message.wire_properties["UNIQ_KEY"] for message in setup.messages()]
+        assert sorted(given) == [*(f"U{number}" for number in range(300, 322)), "first"]
+        assert (enqueue.behind, len(failed)) == (0, fails)
+        assert timers.log.end <= 700 * UNIT_SIZE
+        assert (enqueue._late, enqueue._vain) == ({}, {})
