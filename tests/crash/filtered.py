@@ -15,6 +15,7 @@ from rocketpy.seams import wall_clock
 from rocketpy.wire.bodies.subscription import build
 from rocketpy.wire.java_hash import tags_code
 from rocketpy.wire.message_codec import decode_messages
+from rocketpy.wire.steps import run_steps
 from rocketpy_broker_sim.broker.filters.filtering import filter_by
 from rocketpy_broker_sim.filter.expression import Compiler
 from rocketpy_broker_sim.store.filtering import MessageFilter
@@ -64,7 +65,7 @@ def filtered(driver: Driver, rng: Random, turn: int) -> None:
         for topic, group in zip(TOPICS, GROUPS, strict=True):
             if rng.random() < 0.5:
                 driver.broker.filters.table.unregister(group)
-                driver.broker.filters.table.clean()
+                run_steps(driver.broker.filters.table.clean_steps())
             else:
                 subscribe(driver, topic, group, rng)
         if rng.random() < 0.4:
