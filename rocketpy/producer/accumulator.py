@@ -27,7 +27,7 @@ from rocketpy.client.routes.routing import NEARLY
 from rocketpy.client.sends.selection import sharding_queue
 from rocketpy.client.sends.send_attempts import never_begun
 from rocketpy.errors import ClientClosedError, NameServerUnreachableError, RequestTimeoutError, RocketMQError, unsent
-from rocketpy.producer.batching import FIXED, Batch, own_error
+from rocketpy.producer.batching import FIXED, Batch, Routeless, own_error
 from rocketpy.remoting.timers import Alarm
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Accumulator:
         self._lanes: dict[Key, deque[Batch]] = {}
         self._spread: list[Batch] = []
         """Batches under way whose messages have deadlines far apart."""
-        self._without_route: dict[str, list[LingeringMessage]] = {}
+        self._without_route: dict[str, Routeless] = {}
         self._is_closed = False
         self._alarm: Alarm | None = None
 
@@ -257,11 +257,11 @@ class Accumulator:
         """Fetch a route, which determines the queue of a sharding key. Later messages with sharding keys wait too."""
         before = self._without_route.get(topic)
         if before is not None:
-            before.append(entry)
+            before.entries.append(entry)
             if self._alarm is not None:
                 self._alarm.set(entry.deadline)
             return
-        self._without_route[topic] = [entry]
+        self._without_route[topic] = Routeless([entry])
         self._starter.note_begun()
         try:
             self._starter.start_soon(partial(self._find_route, topic))
@@ -272,13 +272,14 @@ class Accumulator:
 
     @trio.lowlevel.enable_ki_protection
     async def _find_route(self, topic: str) -> None:
-        """Look up the route until the deadline of the first message; after that, until that of the next one."""
-        entries = self._without_route[topic]
+        """Look up the route until the last deadline; after that, for those that have come meanwhile."""
+        waiting = self._without_route[topic]
         error: BaseException = _closed(topic)
         try:
-            while entries:
-                error = _closed(topic)
-                deadline = entries[0].deadline
+            while waiting.entries:
+                error, deadline = _closed(topic), waiting.begin_lookup()
+                if self._alarm is not None:
+                    self._alarm.set(min(waiting.dues(), default=math.inf))
                 try:
                     await self._starter.ensure_route(topic, timeout=max(_LEAST, deadline - self._core.clock()))
                     break
@@ -286,16 +287,16 @@ class Accumulator:
                     error, end = exc, self._core.clock() + NEARLY
                     if end < deadline or not isinstance(exc, NameServerUnreachableError):
                         break  # it was not for lack of time, so the others would not fare better
-                    self._expire(entries, 0, end, error)
+                    self._tell_late(waiting.expire(end), error)
         finally:
-            self._undisturbed(partial(self._place_all, topic, self._without_route.pop(topic), error))
+            self._undisturbed(partial(self._place_all, self._without_route.pop(topic), topic, error))
             self._starter.note_ended()
 
-    def _place_all(self, topic: str, entries: list[LingeringMessage], error: BaseException) -> None:
+    def _place_all(self, waiting: Routeless, topic: str, error: BaseException) -> None:
         """Put messages that waited for a route into their batches, or tell the error if there is none."""
         if self._core.client.routes.publish_info(topic) is not None:
-            self._expire(entries, 0, self._core.clock())
-        for entry in entries:
+            self._tell_late(waiting.expire(self._core.clock()))
+        for entry in waiting.entries:
             batch = None
             if self._core.client.routes.publish_info(topic) is None:
                 entry.sink.hear(own_error(error))
@@ -304,13 +305,8 @@ class Accumulator:
             if batch is not None and batch.is_awaited and self._open.get(batch.key) is batch:
                 self._shut(batch)
 
-    def _expire(
-        self, entries: list[LingeringMessage], start: int, now: float, error: BaseException | None = None
-    ) -> None:
-        """Fail the messages from `start` on whose time is up while they wait for a route."""
-        late = [entry for entry in entries[start:] if entry.deadline <= now]
-        if late:
-            entries[start:] = [entry for entry in entries[start:] if entry.deadline > now]
+    def _tell_late(self, late: list[LingeringMessage], error: BaseException | None = None) -> None:
+        """Fail messages whose time was up while they waited for a route."""
         for entry in late:
             too_late = self._core.client.routes.too_late
             entry.sink.hear(too_late(entry.topic, entry.timeout) if error is None else own_error(error))
@@ -413,13 +409,14 @@ class Accumulator:
         for batch in self._spread:
             for sink in batch.expire(now):
                 sink.hear(self._unanswered(batch))
-        for entries in self._without_route.values():
-            self._expire(entries, 1, now)  # the lookup has the deadline of the first one
+        for routeless in self._without_route.values():
+            if min(routeless.dues(), default=math.inf) <= now:
+                self._tell_late(routeless.expire(now))
         dues = [batch.due for batch in self._open.values()]
         dues += [
             entry.deadline for batch in (*waiting, *self._spread) for entry in batch.entries if entry.deadline > now
         ]
-        dues += [entry.deadline for entries in self._without_route.values() for entry in entries[1:]]
+        dues += [due for each in self._without_route.values() for due in each.dues()]
         if self._has_threads and self._flying:
             dues.append(now + self._linger)  # messages that are left in the inbox linger no longer than others
         return min(dues, default=math.inf)

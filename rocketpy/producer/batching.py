@@ -7,6 +7,7 @@ MessageAccumulation in ProduceAccumulator.
 from __future__ import annotations
 
 import copy
+import math
 import struct
 from collections.abc import Callable, Sequence
 from itertools import chain, count, repeat
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from rocketpy.producer.items import LingeringMessage, Outcome, OutcomeSink
 
-__all__ = ["FIXED", "Batch", "Key", "own_error"]
+__all__ = ["FIXED", "Batch", "Key", "Routeless", "own_error"]
 
 _SEND, _SEND_BATCH = int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE)
 _HEAD: Final = struct.Struct(">iiiii")
@@ -51,6 +52,34 @@ class _Nobody:
 
 
 _NOBODY: Final = _Nobody()
+
+
+class Routeless:
+    """The messages of one topic that wait for its route, which determines the queues of their sharding keys.
+
+    Attributes:
+        entries: the messages.
+        until: the end of the lookup that is under way, which tells those that wait as long.
+    """
+
+    def __init__(self, entries: list[LingeringMessage]) -> None:
+        self.entries = entries
+        self.until = -math.inf
+
+    def begin_lookup(self) -> float:
+        """Note, and return, until when the route is looked up now: as long as any of the messages may wait."""
+        self.until = max(entry.deadline for entry in self.entries)
+        return self.until
+
+    def dues(self) -> list[float]:
+        """The deadlines before the end of the lookup."""
+        return [entry.deadline for entry in self.entries if entry.deadline < self.until]
+
+    def expire(self, now: float) -> list[LingeringMessage]:
+        """Take the messages away whose time is up."""
+        late = [entry for entry in self.entries if entry.deadline <= now]
+        self.entries = [entry for entry in self.entries if entry.deadline > now]
+        return late
 
 
 class Batch:

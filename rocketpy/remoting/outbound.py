@@ -261,7 +261,7 @@ class Outbound:
         if self._link.retired:
             text = (
                 f"the connection to {self._address} takes no more requests, nothing was sent: the peer asked us to go"
-                " away and to connect again"
+                " away and to connect again, or name servers do not know it any more"
             )
             raise unsent(ConnectionLostError(text, address=self._address))
 

@@ -28,6 +28,7 @@ async def call_in_own_loop(function: Callable[..., Any], arguments: tuple[Any, .
         if given_up:  # before this thread came so far
             scope.cancel()
         with scope, ChildEnds(everywhere=True):
+            await trio.lowlevel.checkpoint_if_cancelled()
             return await function(*arguments)
 
     # The threads of trio's usual limiter are for all: that is where the names of hosts are looked up.

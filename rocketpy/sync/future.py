@@ -138,6 +138,7 @@ class Callbacks:
         with self._lock:
             if not self._due and (self._closed or self._expected <= 0):
                 self._running = False
+            if not self._running:  # or starting this thread was interrupted, and the next callback starts another one
                 self.thread = 0
             return not self._running
 

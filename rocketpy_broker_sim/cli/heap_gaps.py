@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import time
 import weakref
 from typing import Protocol
 
@@ -25,8 +26,6 @@ WORTH_GIVING_BACK = 8 * 1024 * 1024
 _LOOKS_EVERY = 1.0
 _SHARE = 0.01
 """The largest share of time spent in checks, because no thread of the process can allocate from the heap during one."""
-_LOOKS_AT_LEAST_EVERY = 10.0
-"""On a busy machine a check takes long only because others run meanwhile: what is free should not stay for that."""
 
 
 class Heap(Protocol):
@@ -48,7 +47,8 @@ class Heap(Protocol):
 async def give_gaps_back(heap: Heap | None) -> None:
     """Check once a second, until cancelled, whether 8 MiB have become free that were not returned, and return them.
 
-    A heap in very many pieces, where a check takes long, is checked less often, up to every ten seconds.
+    A heap in very many pieces, where a check takes long, is checked less often. What counts is the time of the
+    processor: on a busy machine, others run meanwhile.
 
     Returned memory still counts as a gap until it is used again. So more has become free if the gaps have grown since
     the last time, or if the process has grown, because old gaps were used and freed again between two checks.
@@ -62,21 +62,26 @@ async def give_gaps_back(heap: Heap | None) -> None:
     small, given_back = lowest + WORTH_GIVING_BACK, 0
     took = 0.0
     while True:
-        await trio.sleep(min(max(_LOOKS_EVERY, took / _SHARE), _LOOKS_AT_LEAST_EVERY))
+        await trio.sleep(max(_LOOKS_EVERY, took / _SHARE))
         resident = heap.resident()
         lowest = min(lowest, resident)
         if resident < small:
             given_back = 0  # the process has hardly grown since the start
             continue
         with contextlib.suppress(RuntimeError):  # no thread could be started; the next check tries again
-            began = trio.current_time()
-            gaps = await run_blocking(heap.gaps)
-            took = trio.current_time() - began
+            gaps, took = await run_blocking(_timed, heap)
             given_back = min(given_back, gaps)
             grown = min(gaps, resident - lowest)
             if max(gaps - given_back, grown) >= WORTH_GIVING_BACK:
                 await run_blocking(heap.trim)
                 given_back, lowest = gaps, heap.resident()
+
+
+def _timed(heap: Heap) -> tuple[int, float]:
+    """The gaps of a heap, and the seconds of processor time that it took to find them."""
+    began = time.thread_time()
+    gaps = heap.gaps()
+    return gaps, time.thread_time() - began
 
 
 def heap_of_this_process() -> Heap | None:

@@ -151,6 +151,22 @@ async def test_S17_a_keyed_message_waits_for_a_route_as_long_as_it_may(autojump_
         assert broker.frames == [[b"long"]]
 
 
+async def test_S17_keyed_messages_that_keep_coming_do_not_cut_each_others_lookup_short(autojump_clock, nursery, opened):
+    """The name server answers again after a while, and each lookup has as long as a message that waits for it."""
+    broker, outcomes = BatchBroker(), []
+    async with opened(broker, linger=LINGER) as (producer, world):
+        name_server = SlowNameServer(world.name_server, nursery, 60)
+        for number in range(500):
+            if number == 320:
+                name_server.delay = 0.02
+            nursery.start_soon(send_keyed, producer, b"%d" % number, 3, outcomes)
+            await trio.sleep(0.01)
+        await trio.sleep(4)
+    assert len(outcomes) == 500
+    assert isinstance(outcomes[0], NameServerUnreachableError)
+    assert isinstance(outcomes[-1], SendResult)
+
+
 async def send_keyed(producer, body, timeout, outcomes):
     try:
         outcomes.append(await producer.send(Message("T", body, sharding_key="k"), timeout=timeout))

@@ -94,6 +94,15 @@ def test_what_a_replica_has_deleted_is_asked_of_the_master(told, first):
     assert (read.position, read.ask_master) == (10, True)
 
 
+def test_what_a_replica_finds_counts_while_there_is_no_master(caplog):
+    read = progress(fail=False)
+    assert read.note(answer(FOUND, 30), from_master=False, first=20, no_master=True)
+    assert (read.position, read.ask_master) == (30, False)
+    read.note(answer(NO_MATCH, 40, remark="MESSAGE_WAS_REMOVING"), from_master=False, no_master=True)
+    assert read.position == 40
+    assert "offset 30 to 40 are gone: the broker has deleted them" in caplog.text
+
+
 @pytest.mark.parametrize("status", [NO_MATCH, ILLEGAL])
 def test_expired_messages_are_passed_over_if_the_user_says_so(status, caplog):
     read = progress(fail=False)

@@ -12,6 +12,7 @@ import pytest
 from rocketpy.client.lifecycle import forks
 from rocketpy.message import MessageQueue
 from rocketpy.results import SendResult, SendStatus
+from rocketpy.sync import future as future_module
 from rocketpy.sync.future import Callbacks, SendFuture, Surroundings
 from rocketpy.sync.unseen import Failures
 
@@ -70,6 +71,30 @@ def test_one_that_is_called_at_once_is_waited_for_by_nobody(future: SendFuture, 
     future.add_done_callback(lambda _future: None)
     assert callbacks.thread == 0
     assert callbacks._may_end()
+
+
+def test_a_thread_whose_start_was_interrupted_lets_the_next_one_run_when_it_ends(
+    callbacks: Callbacks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, ran, started = threading.Thread.start, threading.Event(), []
+    monkeypatch.setattr(future_module, "_IDLE", 0.01)
+
+    def struck(thread: threading.Thread) -> None:
+        """Ctrl-C while the caller waits for the thread, which runs already."""
+        real(thread)
+        while not callbacks.thread:
+            time.sleep(0)
+        started.append(thread)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", struck)
+        with pytest.raises(KeyboardInterrupt):
+            callbacks.expect()
+    started[0].join(10)
+    assert not started[0].is_alive()
+    callbacks.submit(ran.set)
+    assert ran.wait(10)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")

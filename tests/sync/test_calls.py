@@ -52,8 +52,7 @@ async def test_one_that_is_cancelled_before_its_loop_runs_does_not_run(monkeypat
             ended.set()
 
     async def function() -> None:
-        await trio.lowlevel.checkpoint()
-        ran.append("past the first checkpoint")
+        ran.append("at all")
 
     monkeypatch.setattr(calls.trio, "run", late)
     with trio.move_on_after(0.05):

@@ -151,7 +151,7 @@ class QueueLocks:
             await self.wait_change()
 
     async def wait_change(self) -> None:
-        """Wait until a broker has given or renewed a lock, or a lock is lost."""
+        """Wait until a broker has given or renewed a lock, or a lock is lost or given back."""
         await self._changed.wait()
 
     def _note_change(self) -> None:
@@ -217,6 +217,7 @@ class QueueLocks:
             self._locks.pop(queue, None)
             self.refusals.forget(queue)
             self._unanswered.discard(queue)
+        self._note_change()
 
     async def give_back(self, queues: Collection[MessageQueue]) -> None:
         """Unlock queues, with one request to each broker, and forget them.

@@ -142,8 +142,13 @@ class Brokers:
         self._of_each(self._teller(group, offsets, done), offsets, f"committing offsets of {group}", commits=True)
         return done
 
-    def commit_some(self, group: str, offsets: Offsets) -> tuple[Offsets, dict[MessageQueue, RocketMQError]]:
-        """Commit offsets of a group where that is possible now. Returns those that are committed, and what failed.
+    def commit_some(
+        self, group: str, offsets: Offsets
+    ) -> tuple[Offsets, dict[MessageQueue, RocketMQError], list[MessageQueue]]:
+        """Commit offsets of a group where that is possible now.
+
+        Returns those that are committed, what failed, and the queues whose brokers have ignored it, because the group
+        was reset.
 
         Args:
             group: the group.
@@ -151,17 +156,18 @@ class Brokers:
         """
         done: Offsets = {}
         failures: dict[MessageQueue, RocketMQError] = {}
+        ignored: list[MessageQueue] = []
         tell = self._teller(group, offsets, done)
 
         async def attempt(queue: MessageQueue) -> None:
             try:
                 if not await tell(queue):
-                    failures[queue] = RocketMQError(f"{group} was reset, and nothing was pulled from {queue} since")
+                    ignored.append(queue)
             except RocketMQError as error:
                 failures[queue] = error
 
         self._home.call(partial(self._offsets.of_each, commits=True), attempt, list(offsets))
-        return done, failures
+        return done, failures, sorted(ignored)
 
     def _teller(self, group: str, offsets: Offsets, done: Offsets) -> Callable[[MessageQueue], Awaitable[bool]]:
         """What commits the offset of a queue, and notes it in `done` unless the broker does not know the group.

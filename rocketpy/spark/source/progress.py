@@ -61,7 +61,13 @@ class Progress:
         return self.position >= self.range.until
 
     def note(
-        self, answer: PulledRecords, *, from_master: bool, first: int | None = None, expired: bool = False
+        self,
+        answer: PulledRecords,
+        *,
+        from_master: bool,
+        first: int | None = None,
+        expired: bool = False,
+        no_master: bool = False,
     ) -> bool:
         """Move on by what an answer says. Returns whether its messages, which are the caller's, count.
 
@@ -71,6 +77,7 @@ class Progress:
             first: the offset of its first message; None if a filter may leave out those before it.
             expired: whether the master has deleted the oldest message of the queue, so that those before `first` are
                 gone too.
+            no_master: whether there is no master now, so that what a replica finds is all that can be read.
 
         Raises:
             DataLossError: messages are gone, and that is an error.
@@ -78,12 +85,13 @@ class Progress:
         """
         self.ask_master = self.pause = False
         before = self.position
-        is_found = answer.status is PullStatus.FOUND and (from_master or first is None or first <= before)
+        from_best = from_master or no_master
+        is_found = answer.status is PullStatus.FOUND and (from_best or first is None or first <= before)
         if is_found:
             if first is not None and first > before and expired:
                 self._lost(min(first, self.range.until), f"the oldest message has offset {first}")
             self.position = answer.next_begin_offset
-        elif not from_master:
+        elif not (from_master or (no_master and answer.remark == _REMOVING)):
             self.ask_master = True
             if answer.status is PullStatus.NO_MATCHED_MSG and answer.remark != _REMOVING:
                 self.position = max(before, answer.next_begin_offset)

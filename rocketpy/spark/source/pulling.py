@@ -99,7 +99,9 @@ class Pulls:
             answer, from_master = self._next()
             first = self._first_offset(answer)
             expired = from_master and first is not None and first > before and self._has_expired()
-            counts = progress.note(answer, from_master=from_master, first=first, expired=expired)
+            counts = progress.note(
+                answer, from_master=from_master, first=first, expired=expired, no_master=self._has_no_master()
+            )
             self._replica = MASTER_ID if progress.ask_master else answer.suggested_broker_id
             self._ahead.note(progress.position - before, progress.position)
             self._send_ahead(len(answer.body))
@@ -175,6 +177,10 @@ class Pulls:
             client.pool, broker.address, self._progress.position, _PULL, 0, timeout=options.pull_timeout
         )
         return answer, not broker.is_slave
+
+    def _has_no_master(self) -> bool:
+        routes = self._client.routes
+        return routes.broker_address(routes.broker_name(self._queue)) is None
 
     def _first_offset(self, answer: PulledRecords) -> int | None:
         """The offset of the first message of an answer; None if there is none, or if a filter chooses messages."""

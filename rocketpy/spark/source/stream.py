@@ -67,6 +67,8 @@ class StreamRead:
         self._begins: Offsets = {}
         """Where queues start that are not part of any micro-batch yet."""
         self._committed: Offsets = {}
+        self._ignored: Offsets = {}
+        """Offsets that brokers have ignored, as the log says. They are committed again with each micro-batch."""
         self._last_batch: float | None = None
 
     def initial(self) -> dict[str, Any]:
@@ -182,7 +184,7 @@ class StreamRead:
         changed = {queue: end for queue, end in _offsets(end).items() if self._committed.get(queue) != end}
         try:
             with clients().use(self.options.client) as client:
-                done, failures = Brokers(client.trio_client, self.options).commit_some(group, changed)
+                done, failures, ignored = Brokers(client.trio_client, self.options).commit_some(group, changed)
         except RocketMQError as error:
             # It only shows how far the group is: the checkpoint is what counts, and the next commit says more.
             logger.warning("the offsets of %s are not committed: %s", group, error)
@@ -193,6 +195,18 @@ class StreamRead:
             logger.warning(
                 "the offsets of %s in %s at %s are not committed: %s",
                 group, counted(len(failed), "queue"), broker, failures[failed[0]],
+            )  # fmt: skip
+
+        self._tell_ignored({queue: changed[queue] for queue in ignored})
+
+    def _tell_ignored(self, offsets: Offsets) -> None:
+        """Log once what brokers have ignored: of a queue without new messages they may do so for ever."""
+        new = [queue for queue, offset in offsets.items() if self._ignored.get(queue) != offset]
+        self._ignored.update(offsets)
+        if new:
+            logger.warning(
+                "the offsets of %s in %s are not committed: the group was reset, and nothing was pulled from %s since",
+                self.options.consumer_group, counted(len(new), "queue"), new[0],
             )  # fmt: skip
 
     def prepare_available_now(self) -> None:
