@@ -199,7 +199,7 @@ class Background(ABC):
         A broker that hangs takes up half of the time at most.
         """
         now = trio.current_time()
-        left = [*self.assignment.doubted()]
+        left = self._offsets.unwritten(self.assignment.doubted())
         left += await self._offsets.commit_all(queues, deadline=now + (deadline - now) / 2)
         if left:
             logger.warning(

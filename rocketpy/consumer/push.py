@@ -307,7 +307,7 @@ class PushConsumer(HasAdmin, Sharing[RunningConsumer]):
         left = await running.commit(deadline=trio.current_time() + limit)
         if left:
             raise RequestTimeoutError(
-                f"the offsets of {counted(len(left), 'queue')} of {self.config.group} are not committed after "
+                f"the offsets of {counted(len(left), 'queue')} of {self.config.group} are not committed within "
                 f"{limit:g} s: " + ", ".join(map(str, left[:3])) + (", ..." if len(left) > 3 else ""),
                 timeout=limit,
             )

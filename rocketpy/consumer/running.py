@@ -193,18 +193,27 @@ class RunningConsumer(Background):
     async def commit(self, *, deadline: float) -> list[MessageQueue]:
         """Commit what is consumed by now. Returns the queues that are not committed by the deadline.
 
-        Queues whose locks are in doubt are committed as soon as they are valid again.
+        Queues whose locks are in doubt are committed as soon as these are valid again. Nothing can be committed of
+        those that are lost or given up before. A hook does not wait for them: it is about other queues.
         """
         self.consume.collect()
-        doubted = self.assignment.doubted()
+        doubted = set() if self._hooks.under_way else set(self._offsets.unwritten(self.assignment.doubted()))
         left = await self._offsets.commit_all(self.assignment.committable(), deadline=deadline)
-        if doubted:
-            with trio.move_on_at(deadline):
-                await self.assignment.wait_sure(doubted)
+        with trio.move_on_at(deadline):
+            await self._commit_doubted(doubted, left, deadline)
+        return [*left, *sorted(doubted)]
+
+    async def _commit_doubted(self, doubted: set[MessageQueue], left: list[MessageQueue], deadline: float) -> None:
+        """Commit queues, and take them away, as their locks become valid; those that fail are added to `left`."""
+        while doubted:
             sure = [queue for queue in self.assignment.committable() if queue in doubted]
-            left += [queue for queue in self.assignment.doubted() if queue in doubted]
-            left += await self._offsets.commit_all(sure, deadline=deadline)
-        return left
+            if sure:
+                left += await self._offsets.commit_all(sure, deadline=deadline)
+                doubted.difference_update(sure)
+            elif doubted.isdisjoint(self.assignment.doubted()):
+                return
+            else:
+                await self.assignment.wait_change()
 
     async def lag(self) -> dict[MessageQueue, int]:
         """For each queue, how many messages lie between what is done and the end of the queue.

@@ -80,12 +80,11 @@ class Soon:
 
         Those that follow with the same key are not to blame.
         """
-        if self._future is None:
-            return  # it has ended
-        self._future = None
-        attempt, self._attempt = self._attempt, None
-        if attempt is not None:
-            attempt.connection.give_up(attempt.opaque)
+        if self._future is not None:  # it has not ended
+            self._future = None
+            attempt, self._attempt = self._attempt, None
+            if attempt is not None:
+                attempt.connection.give_up(attempt.opaque)
         self._has_key = False
         if self._terms.key is not None:
             self._direct.core.order.release(self._terms.key, self)

@@ -41,10 +41,11 @@ def test_many_of_them_leave_the_threads_for_names_of_hosts_alone() -> None:
 
 
 async def test_one_that_is_cancelled_before_its_loop_runs_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    cancelled, ended, ran = threading.Event(), threading.Event(), []
+    entered, cancelled, ended, ran = threading.Event(), threading.Event(), threading.Event(), []
     real = trio.run
 
     def late(*arguments):  # type: ignore[no-untyped-def]
+        entered.set()
         assert cancelled.wait(20)
         try:
             return real(*arguments)
@@ -55,8 +56,10 @@ async def test_one_that_is_cancelled_before_its_loop_runs_does_not_run(monkeypat
         ran.append("at all")
 
     monkeypatch.setattr(calls.trio, "run", late)
-    with trio.move_on_after(0.05):
-        await call_in_own_loop(function, ())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(call_in_own_loop, function, ())
+        assert await trio.to_thread.run_sync(entered.wait, 20)
+        nursery.cancel_scope.cancel()
     cancelled.set()
     assert await trio.to_thread.run_sync(ended.wait, 20)
     assert ran == []

@@ -208,10 +208,20 @@ class ConsumeMessageOrderlyService(ConsumeService):
             each = self._waited.popleft()
             if each.gone:
                 continue
-            if await self._send_back.put_off(each.message):
+            state = self._states.get(each.queue.queue)
+            if state is not None:
+                state.sending += 1  # it may become a dead letter, for which giving the queue up waits
+            try:
+                sent = await self._send_back.put_off(each.message)
+            finally:
+                if state is not None:
+                    state.sending -= 1
+            if sent:
                 self._dealt_with(each.queue, [each.message])
             else:
                 self._unheard.keep(each.queue, each.message)
+            if state is not None:
+                state.note_less()
         self._sends_waited = False
         self._senders -= 1
         self._settle()

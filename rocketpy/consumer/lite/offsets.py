@@ -91,3 +91,7 @@ class NotedOffsets:
     async def commit_all(self, queues: Collection[MessageQueue], *, deadline: float) -> list[MessageQueue]:
         """Commit the recorded offsets of these queues. Returns the queues that are not committed by the deadline."""
         return await self._store.commit_all(queues, deadline=deadline)
+
+    def unwritten(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
+        """Those of these queues whose recorded offsets the store may not have."""
+        return self._store.unwritten(queues)

@@ -154,6 +154,10 @@ class KeptOffsetStore:
         """Write offsets that have changed. Returns the queues whose offset is not written by the deadline."""
         with trio.move_on_at(deadline):
             await self.persist(queues)
+        return self.unwritten(queues)
+
+    def unwritten(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
+        """Those of these queues whose recorded offsets are not written yet."""
         return list(self._changed(queues))
 
     async def _write(self, queues: Collection[MessageQueue]) -> None:

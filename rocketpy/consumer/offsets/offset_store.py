@@ -86,6 +86,10 @@ class OffsetStore(Protocol):
         """Commit the recorded offsets of these queues. Returns the queues that are not committed by the deadline."""
         ...
 
+    def unwritten(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
+        """Those of these queues whose recorded offsets the store may not have."""
+        ...
+
     def remove(self, queue: MessageQueue) -> None:
         """Forget the offset recorded in memory."""
         ...
@@ -193,6 +197,10 @@ class RemoteBrokerOffsetStore:
         with trio.move_on_at(deadline):
             await one_first(tell, [queue for queue in queues if queue in self._offsets])
         return [queue for queue in queues if queue in self._offsets and queue not in committed]
+
+    def unwritten(self, queues: Collection[MessageQueue]) -> list[MessageQueue]:
+        """Those of these queues whose offsets are recorded: the broker may have forgotten what it was told."""
+        return [queue for queue in queues if queue in self._offsets]
 
     @trio.lowlevel.enable_ki_protection
     async def _commit(self, queue: MessageQueue, wait: bool, committed: set[MessageQueue] | None) -> None:

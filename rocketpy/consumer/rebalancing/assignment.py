@@ -137,8 +137,8 @@ class Assignment:
         """The queues whose offsets may not be committed before their locks are valid again; none unless orderly."""
         return ()
 
-    async def wait_sure(self, queues: Collection[MessageQueue]) -> None:
-        """Wait until none of these queues is doubted any more."""
+    async def wait_change(self) -> None:
+        """Wait until a queue has become doubted, or is not doubted any more."""
 
     def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
         """The locks that this consumer has or wants, at a time of trio's clock; none unless it is orderly."""

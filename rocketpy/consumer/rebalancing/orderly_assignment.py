@@ -100,13 +100,13 @@ class OrderlyAssignment(Assignment):
 
     def doubted(self) -> tuple[MessageQueue, ...]:
         """The queues that this consumer has consumed, and whose locks are not valid now."""
-        ours = (*self.queues(), *(queue for queue, _ in self._uncommitted()))
+        held = [(puller.queue, puller) for puller in self._pullers.values() if not puller.process_queue.dropped]
+        ours = (queue for queue, _ in (*held, *self._uncommitted()))
         return tuple(queue for queue in ours if queue not in self._withheld and not self._locks.counts(queue))
 
-    async def wait_sure(self, queues: Collection[MessageQueue]) -> None:
-        """Wait until the lock of each of these queues is valid or lost."""
-        while not set(queues).isdisjoint(self.doubted()):
-            await self._locks.wait_change()
+    async def wait_change(self) -> None:
+        """Wait until a lock has become valid, or is lost or given back."""
+        await self._locks.wait_change()
 
     def locks(self, now: float) -> dict[MessageQueue, LockStatus]:
         """The locks that this consumer has or wants."""
@@ -284,3 +284,4 @@ class OrderlyAssignment(Assignment):
         super().drop_all()
         for puller in self._leaving.values():
             puller.drop()
+        self._locks.forget(())  # for commits that wait for a change

@@ -98,10 +98,10 @@ class Pulls:
             before = progress.position
             answer, from_master = self._next()
             first = self._first_offset(answer)
-            expired = from_master and first is not None and first > before and self._has_expired()
-            counts = progress.note(
-                answer, from_master=from_master, first=first, expired=expired, no_master=self._has_no_master()
-            )
+            no_master = self._has_no_master()
+            gap = first is not None and first > before and (from_master or no_master)
+            expired = gap and self._has_expired(no_master=no_master)
+            counts = progress.note(answer, from_master=from_master, first=first, expired=expired, no_master=no_master)
             self._replica = MASTER_ID if progress.ask_master else answer.suggested_broker_id
             self._ahead.note(progress.position - before, progress.position)
             self._send_ahead(len(answer.body))
@@ -188,19 +188,32 @@ class Pulls:
             return None
         return int.from_bytes(answer.body[_QUEUE_OFFSET], "big")
 
-    def _has_expired(self) -> bool:
-        """Whether the first messages of the queue are gone, which an answer may have passed over.
+    def _has_expired(self, *, no_master: bool) -> bool:
+        """Whether the messages at the position are gone, which an answer may have passed over.
 
-        A queue may still begin with one whose file is deleted. Once it begins behind the position, that is loss, too.
+        While a broker deletes files, a queue may still begin with a message whose file is deleted. That lasts seconds:
+        once the oldest message can be read, it is the beginning that counts.
         """
         queue, client, timeout = self._queue, self._client, self._client.config.request_timeout
 
+        async def address() -> str:
+            if no_master:
+                replica = client.routes.broker_address(client.routes.broker_name(queue), master=False)
+                if replica is not None:
+                    return replica
+            return await QueueOffsets(client, self._options.group).master(queue)
+
         async def ask() -> bool:
-            address = await QueueOffsets(client, self._options.group).master(queue)
-            # In this order: the queue may move on in between.
-            oldest = await offset_api.earliest_store_time(client.pool, address, queue, timeout=timeout)
-            begin = await offset_api.min_offset(client.pool, address, queue, timeout=timeout)
-            return oldest < 0 or begin > self._progress.position
+            with trio.move_on_after(self._options.pull_timeout):
+                while True:
+                    # In this order: the queue may move on in between.
+                    where = await address()
+                    oldest = await offset_api.earliest_store_time(client.pool, where, queue, timeout=timeout)
+                    begin = await offset_api.min_offset(client.pool, where, queue, timeout=timeout)
+                    if oldest >= 0 or begin > self._progress.position:
+                        return begin > self._progress.position
+                    await trio.sleep(_IDLE_PAUSE)
+            return True
 
         self._ahead.settle()
         return self._home.call(
