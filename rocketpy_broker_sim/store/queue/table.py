@@ -178,13 +178,18 @@ class QueueTable:
         """Delete one queue with its files, and the folder of its topic if it was the last one.
 
         Its units still count: see `forget_units` and `count_units`.
+
+        Raises:
+            OSError: The disk refused; the queue is taken out nevertheless, and what is left of it goes with
+                `delete_leaving`, or before a queue of that name is made.
         """
         del self._queues[queue.topic, queue.queue_id]
         of_topic = self._by_topic[queue.topic]
         of_topic.remove(queue)
         if not of_topic:
             del self._by_topic[queue.topic]
-        queue.delete()
+        self._leaving.setdefault(queue.topic, {})[queue.queue_id] = queue
+        self._delete_leaving(queue.topic, queue.queue_id)
         self._drop_folders(queue.topic)
 
     def _drop_folders(self, topic: str) -> None:

@@ -299,6 +299,29 @@ def test_a_deletion_that_was_cut_short_by_a_clean_stop_leaves_no_units_to_a_topi
     assert opened_again(root) == (True, held)
 
 
+def test_a_broker_starts_while_the_disk_still_refuses_to_end_a_deletion(stopped, caplog):
+    root, held = stopped
+    kept = {key: value for key, value in held.items() if key[0] != "Topic-1"}
+    storage = Refusing(root)
+    store = open_store(storage)
+    steps = store.delete_topics_steps(["Topic-1"])
+    next(steps)
+    steps.close()
+    storage.refuses = True
+    assert store.close() is None
+    store = open_store(storage)
+    assert "Topic-1" in caplog.text
+    assert state(store) == kept
+    with pytest.raises(StoreError, match="making a queue"):
+        put_all(store, [message(b"new", topic="Topic-1", queue_id=2)])
+    assert store.close() is None
+    storage.refuses = False
+    store = open_store(storage)
+    assert not (root / "consumequeue" / "Topic-1").exists()
+    store.close()
+    assert opened_again(root) == (True, kept)
+
+
 # --- flushing many at once
 
 
