@@ -208,10 +208,19 @@ class QueueTable:
         """Whether there are still files of queues that were taken out."""
         return bool(self._leaving)
 
-    def delete_leaving(self) -> None:
-        """Delete the files of all queues that were taken out and are still there, at once."""
+    def delete_leaving(self, most: int) -> None:
+        """Delete the files of queues that were taken out and are still there, of so many at once.
+
+        Raises:
+            OSError: The disk refused; the others stay too.
+        """
         for topic in list(self._leaving):
-            finish(self.delete_steps(topic))
+            for queue_id in list(self._leaving[topic]):
+                if most <= 0:
+                    return
+                most -= 1
+                self._delete_leaving(topic, queue_id)
+            self._drop_folders(topic)
 
     def count_units(self) -> None:
         """Count the units of all queues again."""
