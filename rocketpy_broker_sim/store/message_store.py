@@ -63,6 +63,9 @@ _FOLDERS = {commit_log.FOLDER: "storePathCommitLog", consume_queue.FOLDER: "stor
 """What a broker writes and another one must not, and the settings that say where it lies."""
 INDEX_STEP = 100
 """Records that the index takes at a time, once it was held up by one with very many keys."""
+DELETED_AT_STOP = 256
+"""Queues of deleted topics whose files a stop still deletes; the next start deletes the others. This is a number and no
+time, because a stop runs in a thread, where nobody can read the clock of the loop. A usual disk takes some 20 ms."""
 _RUNNING = Phase.RUNNING
 log = get_logger(__name__)
 
@@ -240,7 +243,7 @@ class MessageStore:
             self.reput()
         self.index.seal(everything=True)
         with suppress(OSError):  # what the disk refuses is deleted by the next start
-            self._queues.delete_leaving()
+            self._queues.delete_leaving(DELETED_AT_STOP)
         self.flushing.flush_all()
         with translated(self._storage, "noting where the queues stand"):
             write_summary(self._storage, self._queues, self.flushing.checkpoint, self._log.start)

@@ -85,11 +85,17 @@ class Recovery:
         self._queues.count_units()
 
     def _drop_deleted(self) -> None:
-        """Delete the queues that a power loss brought back, of topics that were deleted."""
+        """Delete the queues that a power loss brought back or the disk did not let go, of topics that were deleted."""
         for topic, end in self._deleted:
+            refusal: OSError | None = None
             for queue in self._queues.of_topic(topic):
                 if queue.max_position <= end:
-                    self._queues.delete(queue)
+                    try:
+                        self._queues.delete(queue)
+                    except OSError as exc:  # nobody finds it any more, and the next stop or start tries it again
+                        refusal = exc
+            if refusal is not None:
+                log.warning("queues of the deleted topic %s cannot be removed from the disk: %s", topic, refusal)
 
     def _replayed(self, unclean: bool) -> LogScan:
         """Read the part of the log that needs it; all of it when the queues turn out to have lost units."""

@@ -140,9 +140,12 @@ def _shown(output: Output, needed: bool, plan: RepairPlan, moved: str, built: st
     else:
         size = sum(region.kept - region.begin for region in regions if region.kept > region.begin)
         output.note(f"damaged regions: {len(regions)}, {size} bytes; lost messages: {plan.lost}; {moved}")
+        if plan.cut:
+            output.note(f"valid records that another broker cut off: {plan.cut}; {moved}")
         output.note(f"queues and index: {built}")
     if output.as_json:
         lost = plan.lost if needed else 0
         row = {"kind": "summary", "repaired": needed and done, "regions": len(regions), "lostMessages": lost}
-        output.rows((), [row])
+        cut = {"cutRecords": plan.cut} if needed and plan.cut else {}
+        output.rows((), [row | cut])
     return _DONE if done or not needed else _DAMAGED

@@ -77,11 +77,19 @@ class RecoveryBounds:
             return False
         return not self._unclean or record.store_timestamp <= self.checkpoint.log_timestamp
 
-    def is_left_over(self, record: LogRecord) -> bool:
+    def is_left_over(self, record: LogRecord, newest: int) -> bool:
         """Whether a record behind damage may be one that another broker cut off, of messages that no group knows.
 
-        Apache's broker makes nothing zero there, but writes its next messages over it; those have units, as long as
-        their queue has. Ours makes it zero, so that where our checkpoint counts, all that follows was written.
+        Apache's broker makes nothing zero there, but writes its next messages over it; those are newer, and have units
+        as long as their queue has. Units alone do not tell: those of an old copy, or those that a power loss left, end
+        before the log. In doubt a record stays, also one of the same millisecond: no broker crashes and starts so fast.
+        Ours makes it zero, so that where our checkpoint counts, all that follows was written.
+
+        Args:
+            record: The next valid one.
+            newest: Store time of the last valid record before the damage, ms.
         """
+        if self.checkpoint.flushed is not None or record.store_timestamp >= newest:
+            return False
         has_units = self.queue_ends.get((record.topic.decode(), record.queue_id), 0) > 0
-        return has_units and self.checkpoint.flushed is None and 0 < self.units_end <= record.position
+        return has_units and 0 < self.units_end <= record.position

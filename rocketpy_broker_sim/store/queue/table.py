@@ -178,13 +178,18 @@ class QueueTable:
         """Delete one queue with its files, and the folder of its topic if it was the last one.
 
         Its units still count: see `forget_units` and `count_units`.
+
+        Raises:
+            OSError: The disk refused; the queue is taken out nevertheless, and what is left of it goes with
+                `delete_leaving`, or before a queue of that name is made.
         """
         del self._queues[queue.topic, queue.queue_id]
         of_topic = self._by_topic[queue.topic]
         of_topic.remove(queue)
         if not of_topic:
             del self._by_topic[queue.topic]
-        queue.delete()
+        self._leaving.setdefault(queue.topic, {})[queue.queue_id] = queue
+        self._delete_leaving(queue.topic, queue.queue_id)
         self._drop_folders(queue.topic)
 
     def _drop_folders(self, topic: str) -> None:
@@ -203,10 +208,19 @@ class QueueTable:
         """Whether there are still files of queues that were taken out."""
         return bool(self._leaving)
 
-    def delete_leaving(self) -> None:
-        """Delete the files of all queues that were taken out and are still there, at once."""
+    def delete_leaving(self, most: int) -> None:
+        """Delete the files of queues that were taken out and are still there, of so many at once.
+
+        Raises:
+            OSError: The disk refused; the others stay too.
+        """
         for topic in list(self._leaving):
-            finish(self.delete_steps(topic))
+            for queue_id in list(self._leaving[topic]):
+                if most <= 0:
+                    return
+                most -= 1
+                self._delete_leaving(topic, queue_id)
+            self._drop_folders(topic)
 
     def count_units(self) -> None:
         """Count the units of all queues again."""

@@ -133,6 +133,7 @@ class RepairPlan:
         resized: The file in which the log ends, when it has not its size.
         expired: Queues that stay as they are, because only they tell where their offsets go on.
         has_other_delays: Whether units of delayed messages have other times than the settings give.
+        cut: How many valid records stand behind the end of the log, and leave it: another broker had cut them off.
     """
 
     regions: list[Region]
@@ -142,6 +143,7 @@ class RepairPlan:
     resized: StoreFile | None
     expired: frozenset[QueueKey]
     has_other_delays: bool
+    cut: int
 
     @property
     def lost(self) -> int:
@@ -205,6 +207,7 @@ class _Planner:
         self._distrusted = distrusted
         self.messages = 0
         self._layout = layout
+        self._progress = progress
         self._walk = LogWalk(layout.log, progress=progress)
         self._units = QueueUnits(layout)
         self._survivors = Survivors(layout, self._units)
@@ -215,13 +218,13 @@ class _Planner:
         """What is odd and not followed by a record yet."""
         self._timestamp = 0
         self._end = layout.log.start
-        self._is_cut = False
+        self._cut = 0
 
     def read(self) -> None:
         """Go over the log, up to where another broker cut it."""
         before: int | None = None
         for file in self._layout.log.files:
-            if self._is_cut:
+            if self._cut:
                 break
             while before is not None and before < file.start:
                 self._open.append(self._missing(before))
@@ -242,7 +245,7 @@ class _Planner:
         tails = self._tails(behind)
         surplus, resized = self._surplus(tails), self._resized(tails)
         expired = expired_queues(self._layout)
-        return RepairPlan(self._regions, tails, self._end, surplus, resized, expired, self._has_other_delays)
+        return RepairPlan(self._regions, tails, self._end, surplus, resized, expired, self._has_other_delays, self._cut)
 
     def _tails(self, lost: Sequence[LostMessage]) -> list[Region]:
         """What the log goes on with behind its last record: as many files as the place holders need."""
@@ -291,8 +294,9 @@ class _Planner:
         reached, reason = file.start, ""
         for entry in self._walk.of_file(file):
             if entry.record is not None and entry.position not in self._distrusted:
-                self._is_cut = self._is_behind_end(entry.record)
-                if self._is_cut:
+                if self._is_behind_end(entry.record):
+                    behind = LogWalk(self._layout.log, entry.position, progress=self._progress)
+                    self._cut = sum(each.record is not None for each in behind)
                     return
                 self._take(entry.record)
             elif entry.kind == "blank":
@@ -313,7 +317,7 @@ class _Planner:
     def _is_behind_end(self, record: LogRecord) -> bool:
         """Whether a record is no part of the log, which ends with the damage before it."""
         is_damage = any(region.reason != _CONTRADICTORY for region in self._open)
-        return is_damage and self.messages > 0 and self._bounds.is_left_over(record)
+        return is_damage and self.messages > 0 and self._bounds.is_left_over(record, self._timestamp)
 
     def _take(self, record: LogRecord) -> None:
         """A record that stays; what was odd before it is followed by one."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketpy.seams import wall_clock
 from tests.broker_sim.cli.store_kit import Look, ours
 from tests.broker_sim.store.helpers import message, put_all
 
@@ -61,9 +62,11 @@ def test_a_power_loss_that_kept_a_part_of_what_was_not_flushed_is_no_damage(look
 def test_what_another_broker_cut_off_stays_cut_off(look, tmp_path):
     """Apache's broker writes its next messages over what it cut off, and makes nothing zero."""
     old, root = tmp_path / "old", tmp_path / "s"
-    put(old, *[b"%d" % n * 100 for n in range(10)])
-    put(root, *[b"%d" % n * 100 for n in range(4)])
-    (end,) = put(root, b"new" * 50)
+    with wall_clock(lambda: 1_000_000):
+        put(old, *[b"%d" % n * 100 for n in range(10)])
+        put(root, *[b"%d" % n * 100 for n in range(4)])
+    with wall_clock(lambda: 1_000_500):  # after a crash and another start
+        (end,) = put(root, b"new" * 50)
     log = (root / LOG).read_bytes()[:end] + (old / LOG).read_bytes()[end:]
     (root / LOG).write_bytes(log)
     os.truncate(root / "checkpoint", 40)
@@ -74,8 +77,10 @@ def test_what_another_broker_cut_off_stays_cut_off(look, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(root, copy)
     assert offsets(copy) == (0, 5)
+    assert look.rows("repair", root, "--rebuild", "--dry-run")[-1]["cutRecords"] == 4
     look("repair", root, "--rebuild")
     assert look.status == 0, look.err
+    assert "valid records that another broker cut off: 4; moved to quarantine/" in look.out + look.err
     (kept,) = root.glob("quarantine/*/commitlog/*.bin")
     assert kept.read_bytes().startswith(log[end:].rstrip(b"\0"))
     assert offsets(root) == (0, 5)
@@ -97,3 +102,24 @@ def test_messages_of_a_queue_whose_units_are_lost_are_not_taken_for_what_was_cut
     look("repair", root, "--rebuild")
     assert look.status == 0, look.err
     assert offsets(root) == (0, 10)
+
+
+def test_messages_behind_the_last_unit_of_an_old_copy_of_a_queue_are_not_taken_for_what_was_cut_off(look, tmp_path):
+    """Queues that another broker flushed long before the log, or an old backup of them, say nothing of its end."""
+    root, backup = tmp_path / "s", tmp_path / "backup"
+    with wall_clock(lambda: 1_000_000):
+        put(root, *[b"%d" % n * 100 for n in range(4)])
+        shutil.copytree(root / "consumequeue", backup)
+        ends = put(root, *[b"%d" % n * 100 for n in range(4, 10)])
+    with (root / LOG).open("r+b") as file:
+        file.seek(ends[0])
+        file.write(bytes(ends[1] - ends[0]))
+    shutil.rmtree(root / "consumequeue")
+    shutil.copytree(backup, root / "consumequeue")
+    os.truncate(root / "checkpoint", 40)
+    *_, summary = look.rows("repair", root, "--rebuild")
+    assert look.status == 0, look.err
+    assert (summary["lostMessages"], "cutRecords" in summary) == (1, False)
+    assert offsets(root) == (0, 10)
+    *_, summary = look.rows("check", root)
+    assert (look.status, summary["messages"], summary["units"]) == (0, 10, 10)

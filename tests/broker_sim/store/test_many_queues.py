@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rocketpy.errors import StoreCorruptError, StoreError
+from rocketpy_broker_sim.store import message_store
 from rocketpy_broker_sim.store.checkpoint import read_checkpoint, write_checkpoint
 from rocketpy_broker_sim.store.disk import platforms
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
@@ -297,6 +298,48 @@ def test_a_deletion_that_was_cut_short_by_a_clean_stop_leaves_no_units_to_a_topi
     assert held["Topic-1", 2][1] == 1
     store.close()
     assert opened_again(root) == (True, held)
+
+
+def test_a_stop_deletes_a_limited_number_of_queues_and_the_next_start_the_rest(stopped, monkeypatch):
+    """A topic may have tens of thousands of queues, and a stop must not wait for all of their files."""
+    root, held = stopped
+    kept = {key: value for key, value in held.items() if key[0] not in ("Topic-1", "Topic-2")}
+    store = open_store(RealStorage(root))
+    steps = store.delete_topics_steps(["Topic-1", "Topic-2"])
+    next(steps)
+    steps.close()
+    monkeypatch.setattr(message_store, "DELETED_AT_STOP", 2)
+    assert store.close() is None
+    assert not (root / "consumequeue" / "Topic-1").exists()
+    assert len(list((root / "consumequeue" / "Topic-2").iterdir())) == 3
+    store = open_store(RealStorage(root))
+    assert not (root / "consumequeue" / "Topic-2").exists()
+    assert state(store) == kept
+    store.close()
+    assert opened_again(root) == (True, kept)
+
+
+def test_a_broker_starts_while_the_disk_still_refuses_to_end_a_deletion(stopped, caplog):
+    root, held = stopped
+    kept = {key: value for key, value in held.items() if key[0] != "Topic-1"}
+    storage = Refusing(root)
+    store = open_store(storage)
+    steps = store.delete_topics_steps(["Topic-1"])
+    next(steps)
+    steps.close()
+    storage.refuses = True
+    assert store.close() is None
+    store = open_store(storage)
+    assert caplog.text.count("the deleted topic Topic-1") == 1
+    assert state(store) == kept
+    with pytest.raises(StoreError, match="making a queue"):
+        put_all(store, [message(b"new", topic="Topic-1", queue_id=2)])
+    assert store.close() is None
+    storage.refuses = False
+    store = open_store(storage)
+    assert not (root / "consumequeue" / "Topic-1").exists()
+    store.close()
+    assert opened_again(root) == (True, kept)
 
 
 # --- flushing many at once
