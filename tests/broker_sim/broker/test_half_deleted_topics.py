@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -9,13 +10,15 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from rocketpy.remoting.memory import MemoryNetwork
 from rocketpy.seams import wall_clock
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client, send_fields
-from tests.broker_sim.broker.transacting import half_properties, stored
+from tests.broker_sim.broker.test_plain_runs import KEY, decode_answer, wire_to
+from tests.broker_sim.broker.transacting import end_oneway, half_properties, send_half, stored
 from tests.virtual_time import loop_time
 
 
@@ -27,14 +30,17 @@ def virtual() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def half_deleted(waiting: str = "") -> AsyncIterator[tuple[MemoryStorage, Broker, Client]]:
+async def half_deleted(
+    waiting: str = "", network: MemoryNetwork | None = None
+) -> AsyncIterator[tuple[MemoryStorage, Broker, Client]]:
     """A broker whose topic T was deleted but for the files of its queues, which the disk still does not give up.
 
     Args:
         waiting: properties of messages that were sent there before, and are not delivered yet.
+        network: where the broker is.
     """
     storage = MemoryStorage()
-    async with broker_and_client(storage=storage) as (broker, client):
+    async with broker_and_client(network, storage) as (broker, client):
         for queue in (0, 1):
             for number in range(4):
                 assert (await client.send(body=b"old%d" % number, queue_id=queue)).code == 0
@@ -102,3 +108,58 @@ async def test_a_run_of_half_messages_is_answered_and_the_broker_serves_on(autoj
         client.connection.send_oneway(RemotingCommand.oneway(RequestCode.SEND_MESSAGE_V2, fields, b"x"))
         await wait_all_tasks_blocked()
         assert (await client.send("Other")).code == 0
+
+
+@pytest.mark.parametrize("properties", [KEY, half_properties("U{}")])
+async def test_sends_to_other_topics_in_one_read_are_answered_as_they_are_stored(
+    autojump_clock: MockClock, properties: str
+) -> None:
+    network = MemoryNetwork()
+
+    def sends(first: int) -> list[RemotingCommand]:
+        return [
+            RemotingCommand(
+                RequestCode.SEND_MESSAGE_V2,
+                send_fields(topic, properties.format(number), queue_id=1),
+                b"%d" % number,
+                number,
+            )
+            for number, topic in enumerate(("U", "T", "V"), first)
+        ]
+
+    async with half_deleted(network=network) as (_, broker, _):
+        wire = await wire_to(network, broker)
+        for send in sends(10):  # makes the topics and shows the layouts
+            await wire.ask(send)
+        answers = await wire.ask(*sends(20))
+        assert [decode_answer(answers[number]).code for number in (20, 21, 22)] == [0, ResponseCode.SYSTEM_ERROR, 0]
+        if properties is KEY:
+            assert [message.body for message in stored(broker, "U", 1)] == [b"10", b"20"]
+            assert [message.body for message in stored(broker, "V", 1)] == [b"12", b"22"]
+
+
+async def test_commits_for_other_topics_in_one_read_are_carried_out(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage) as (broker, client):
+        end_oneway(client, await send_half(client, "U0"))  # shows the layout, and makes the queue
+        await wait_all_tasks_blocked()
+        halves = [await send_half(client, topic, topic=topic) for topic in ("T", "U", "V")]
+        with storage.failing("unlink", under="consumequeue/T"):
+            await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
+            for half in halves:
+                end_oneway(client, half)
+            await wait_all_tasks_blocked()
+            assert [len(stored(broker, topic)) for topic in ("T", "U", "V")] == [0, 1, 1]
+            assert broker.transactions.ledger.commits == 3
+
+
+async def test_a_send_that_the_disk_refuses_is_no_internal_error(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with half_deleted() as (_, _, client):
+        caplog.clear()
+        answer = await client.send(queue_id=1)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "the message was not stored" in (answer.remark or "")
+        (record,) = [record for record in caplog.records if record.levelno >= logging.ERROR]
+        assert record.exc_info is None
