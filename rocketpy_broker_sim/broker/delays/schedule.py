@@ -250,4 +250,4 @@ class ScheduleService:
             )
         elif became is Redelivery.LATER:
             log.warning("delay level %d: the store accepts no messages now (%s)", level, status.name)
-        return became is not Redelivery.LATER
+        return became not in (Redelivery.LATER, Redelivery.NO_QUEUE)

@@ -66,6 +66,54 @@ async def test_a_message_that_comes_due_waits_until_the_disk_gives_way(autojump_
         assert [message.body for message in stored(broker, "Other")] == [b"before", b"after"]
 
 
+async def test_timed_messages_of_other_topics_do_not_wait(autojump_clock: MockClock) -> None:
+    async with half_deleted("TIMER_DELAY_SEC\x012\x02") as (storage, broker, client):
+        assert (await client.send("Other", b"later", "TIMER_DELAY_SEC\x018\x02")).code == 0
+        await trio.sleep(10)
+        assert [message.body for message in stored(broker, "Other")] == [b"before", b"after", b"later"]
+        assert broker.timers.service.dequeue.delivered == 3
+        assert broker.store.reads.max_offset("T", 1) == 0
+        storage.fault = None
+        await trio.sleep(15)
+        assert [message.body for message in stored(broker, "T", 1)] == [b"waits"]
+        assert (broker.timers.metrics.count("T"), broker.timers.metrics.count("Other")) == (0, 0)
+
+
+async def test_timed_messages_for_a_queue_that_cannot_be_made_stay_in_order(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage) as (broker, client):
+        assert (await client.send(body=b"old")).code == 0
+        for seconds in (7, 2, 3, 4, 2, 2, 2, 5, 6, 2):
+            assert (await client.send(body=b"%d" % seconds, properties=f"TIMER_DELAY_SEC\x01{seconds}\x02")).code == 0
+        await trio.sleep(1)
+        with storage.failing("unlink", under="consumequeue/T"):
+            await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
+            caplog.clear()
+            await trio.sleep(20)
+        assert len([record for record in caplog.records if "no message can be put into T" in record.message]) == 5
+        await trio.sleep(15)
+        assert [message.body for message in stored(broker, "T")] == [b"%d" % n for n in (2, 2, 2, 2, 2, 3, 4, 5, 6, 7)]
+
+
+async def test_a_timed_message_that_is_due_at_once_does_not_hold_up_others(autojump_clock: MockClock) -> None:
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage, timer_stop_enqueue=True) as (broker, client):
+        assert (await client.send(body=b"old")).code == 0
+        for topic, delay in (("T", 300), ("Other", 300), ("Other", 1500)):
+            assert (await client.send(topic, b"%d" % delay, f"TIMER_DELAY_MS\x01{delay}\x02")).code == 0
+        with storage.failing("unlink", under="consumequeue/T"):
+            await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
+            broker.config.store.timer_stop_enqueue = False
+            await trio.sleep(5)
+            assert [message.body for message in stored(broker, "Other")] == [b"300", b"1500"]
+            assert broker.timers.metrics.count("T") == 1
+        await trio.sleep(15)
+        assert [message.body for message in stored(broker, "T")] == [b"300"]
+        assert broker.timers.metrics.count("T") == 0
+
+
 async def test_a_message_for_a_new_topic_of_that_name_begins_an_empty_queue(autojump_clock: MockClock) -> None:
     async with half_deleted() as (storage, broker, client):
         for _ in range(3):
