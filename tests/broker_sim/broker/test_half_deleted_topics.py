@@ -97,6 +97,18 @@ async def test_timed_messages_for_a_queue_that_cannot_be_made_stay_in_order(
         assert [message.body for message in stored(broker, "T")] == [b"%d" % n for n in (2, 2, 2, 2, 2, 3, 4, 5, 6, 7)]
 
 
+async def test_a_timed_message_that_was_put_off_is_delivered_once_after_a_restart(autojump_clock: MockClock) -> None:
+    async with half_deleted("TIMER_DELAY_SEC\x012\x02") as (storage, broker, _):
+        await trio.sleep(10)
+        assert broker.timers.metrics.count("T") == 1
+    storage.fault = None
+    async with broker_and_client(storage=storage) as (broker, _):
+        await trio.sleep(15)
+        assert [message.body for message in stored(broker, "T", 1)][-1:] == [b"waits"]
+        assert [message.body for message in stored(broker, "Other")] == [b"before", b"after"]
+        assert broker.timers.metrics.count("T") == 0
+
+
 async def test_a_timed_message_that_is_due_at_once_does_not_hold_up_others(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with broker_and_client(storage=storage, timer_stop_enqueue=True) as (broker, client):
