@@ -34,6 +34,7 @@ class Redelivery(Enum):
     PUT = "put"
     NEVER = "cannot be stored"
     LATER = "not now"
+    NO_QUEUE = "its queue cannot be made now"
 
 
 def may_go(properties: Mapping[str, str]) -> tuple[str, int] | None:
@@ -65,7 +66,7 @@ def put_again(store: MessageStore, message: IncomingMessage) -> tuple[Redelivery
             status = store.put(message).status
     except StoreError as exc:
         log.error("no message can be put into %s now: %s", message.topic, exc)
-        return Redelivery.LATER, PutMessageStatus.UNKNOWN_ERROR
+        return Redelivery.NO_QUEUE, PutMessageStatus.UNKNOWN_ERROR
     if status is PutMessageStatus.PUT_OK:
         return Redelivery.PUT, status
     return (Redelivery.NEVER if status in _NEVER_STORABLE else Redelivery.LATER), status

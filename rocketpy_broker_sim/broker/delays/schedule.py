@@ -2,9 +2,9 @@
 
 Each level is a queue of the schedule topic and its delay is the same for all of it, so only the head of a queue can be
 the next one due. One task sleeps until the first head is due or a message reaches an empty level; nothing polls. What
-is delivered has the properties it was parked with. A crash may deliver the last messages again, as with Apache's
-broker, and never loses one: offsets reach the disk after the messages they pass. Plays the part of
-ScheduleMessageService.
+is delivered has the properties it was parked with. A message that cannot be put now holds up its level, as the progress
+of a level is one offset. A crash may deliver the last messages again, as with Apache's broker, and never loses one:
+offsets reach the disk after the messages they pass. Plays the part of ScheduleMessageService.
 """
 
 from __future__ import annotations
@@ -250,4 +250,4 @@ class ScheduleService:
             )
         elif became is Redelivery.LATER:
             log.warning("delay level %d: the store accepts no messages now (%s)", level, status.name)
-        return became is not Redelivery.LATER
+        return became not in (Redelivery.LATER, Redelivery.NO_QUEUE)

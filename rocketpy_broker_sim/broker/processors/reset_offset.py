@@ -54,17 +54,28 @@ def reset_offset(broker: ResetView, connection: Connection, request: RemotingCom
         return (yield from _tell_clients(broker, request, header, topic))
     offsets = yield from _positions(broker, header, topic)
     answer = request.answer(body=(yield from _encode(broker.config.broker_name, name, offsets)))
-    if broker.topics.get(name) is not topic:
-        # The group would skip messages of a new topic of that name.
-        if name not in broker.topics:
-            return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"the topic {name} was deleted meanwhile")
-        return request.answer(ResponseCode.SYSTEM_ERROR, f"the topic {name} was changed meanwhile: reset it again")
+    refusal = _refusal_of_changed(broker, request, topic)
+    if refusal is not None:
+        return refusal
     # The answer and the tables may each take megabytes: its body goes before the tables grow, and its frame stays.
     frame = connection.prepare_answer(request, answer)
     del answer
     broker.offsets.assign_resets(group, name, offsets)
     broker.waiters.recall(group, name, offsets)
     broker.persistence.send_after_save(connection, request, frame)
+    return None
+
+
+def _refusal_of_changed(broker: ResetView, request: RemotingCommand, topic: TopicConfig) -> RemotingCommand | None:
+    """The answer if the topic that positions were found for was deleted or changed since; None otherwise.
+
+    With these positions the group would skip messages of a new topic of that name.
+    """
+    name = topic.topic_name
+    if name not in broker.topics:
+        return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"the topic {name} was deleted meanwhile")
+    if broker.topics.get(name) is not topic:
+        return request.answer(ResponseCode.SYSTEM_ERROR, f"the topic {name} was changed meanwhile: reset it again")
     return None
 
 
@@ -166,6 +177,9 @@ def _tell_clients(
     if any(member.language is LanguageCode.CPP for member in members):
         for_c = yield from _encode_for_c(broker_name, header.topic, offsets)
     for member in members:
+        refusal = _refusal_of_changed(broker, request, topic)
+        if refusal is not None:
+            return refusal
         if member.version < _V3_0_7:
             return request.answer(ResponseCode.SYSTEM_ERROR, f"the client {member} is too old to be told")
         _tell(member, header, for_c if member.language is LanguageCode.CPP else body)

@@ -16,15 +16,21 @@ from typing import Protocol
 
 import attrs
 
-from rocketpy.errors import BrokerError
+from rocketpy.errors import BrokerError, StoreError
+from rocketpy.logs import get_logger, quote
 from rocketpy.remoting.connection import Connection
 from rocketpy.wire.batch import BatchItem
+from rocketpy.wire.codes import ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy.wire.headers.send import SendMessageRequestHeader
 from rocketpy_broker_sim.broker.putting.batch_items import RefusedBatch
 from rocketpy_broker_sim.store.put_result import IncomingMessage, PutMessageResult
 
 __all__ = ["Put", "PutPipeline", "Sent", "Stage", "StageOrder", "step"]
+
+log = get_logger(__name__)
+
+_REFUSED = ResponseCode.SYSTEM_ERROR, "the message was not stored: the disk refused, the log of the broker says what"
 
 
 class StageOrder(enum.IntEnum):
@@ -160,5 +166,9 @@ def step(puts: Sequence[Put], take: Callable[[Put], None]) -> None:
             take(put)
         except BrokerError as exc:
             put.refusal = exc.code, exc.remark
+        except StoreError as exc:
+            topic = "" if put.message is None else put.message.topic
+            log.error("a message for %s is not stored: %s", quote(topic), exc)
+            put.refusal = _REFUSED
         except Exception as exc:  # noqa: BLE001  whatever it is, the others of the run go on
             put.error = exc

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from rocketpy.errors import StoreError
 from rocketpy.message import PropertyName
 from rocketpy.wire.end_layout import LaidOutEnd
 from rocketpy.wire.names import TRANSACTION_HALF_TOPIC, is_valid_stored_topic
@@ -199,7 +200,10 @@ class CommitRuns:
             commit.request.position,
             was_stored=True,
         )
-        result = self._broker.store.put(message)
+        try:
+            result = self._broker.store.put(message)
+        except StoreError:  # it is carried out by itself, and fails there; the commits behind it go on
+            return None
         return result.end if result.status is PutMessageStatus.PUT_OK else None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, NamedTuple
 
-from rocketpy.errors import BrokerError
+from rocketpy.errors import BrokerError, StoreError
 from rocketpy.message import PropertyName
 from rocketpy.wire.codes import CURRENT_VERSION, RESPONSE_FLAG, LanguageCode
 from rocketpy.wire.frame import FrameDecoder
@@ -110,7 +110,10 @@ class PlainRuns:
         if not broker.checks.takes_transactions or (header.reconsume_times or 0) > 0:
             return False
         goals = (IncomingMessage(header.topic, queue_id, b"", b"") for queue_id in queue_ids)
-        return all(broker.store.open_queue(goal) is None for goal in goals)
+        try:
+            return all(broker.store.open_queue(goal) is None for goal in goals)
+        except StoreError:  # the pipeline refuses each message by itself
+            return False
 
     def _place_one(
         self,
@@ -133,7 +136,10 @@ class PlainRuns:
             self._broker.identity.store_host,
             header.reconsume_times or 0,
         )
-        result = self._broker.store.put(message)
+        try:
+            result = self._broker.store.put(message)
+        except StoreError:  # the pipeline refuses it; what was placed before keeps its answer
+            return None
         if result.status is not PutMessageStatus.PUT_OK:
             return None
         return PlacedRun((result.physical_offset,), (result.queue_offset,), result.end)

@@ -52,8 +52,11 @@ class TimerMetricsTable(StoredTable):
         self.changed = True
 
     def forget(self, topic: str) -> None:
-        """Forget a topic that was deleted, once none of its messages waits."""
-        if self.count(topic) <= 0 and not self._exists(topic) and self._counts.pop(topic, None) is not None:
+        """Forget a topic that was deleted, once none of its messages waits.
+
+        A recall without a message has the count below zero until its slot is closed, which makes good for it.
+        """
+        if self.count(topic) == 0 and not self._exists(topic) and self._counts.pop(topic, None) is not None:
             self.changed = True
 
     def body_steps(self) -> Generator[None, None, TimerMetrics]:

@@ -13,6 +13,7 @@ from rocketpy.errors import MessageDecodeError, StoreCorruptError, StoreError
 from rocketpy.logs import get_logger, quote
 from rocketpy.message import PropertyName
 from rocketpy.seams import wall_ms
+from rocketpy.wire.names import TIMER_TOPIC
 from rocketpy.wire.properties import CRC_PROPERTY_SIZE, MAX_PROPERTIES_SIZE, encode_properties
 from rocketpy_broker_sim.broker.delays.again import Redelivery, may_go, put_again, readable
 from rocketpy_broker_sim.broker.putting.stored_records import stored_record
@@ -29,6 +30,11 @@ __all__ = ["NEVER_ENQUEUED", "Delivery", "Outcome"]
 
 NEVER_ENQUEUED: Final = 2**63 - 1
 """Replaces the time at which a message was put into the wheel, if it never was."""
+_FIRST_WAIT_MS: Final = 1000.0
+_LONGEST_WAIT_MS: Final = 10_000.0
+"""How long messages wait whose queue cannot be made: twice as long each time."""
+_MOST_CLOSED: Final = 1000
+"""Queues whose waits are remembered."""
 _FEW: Final = 3
 """Up to so many messages are put faster one by one than in columns."""
 log = get_logger(__name__)
@@ -42,15 +48,53 @@ class Outcome:
         key: The key of the recall that applies to it; None without one.
         message: The message to be put; None if there is none.
         was_put: Whether it was put, and must be committed.
+        waited_for: The moment that it has waited for because its queue could not be made, by the monotonic clock, ms;
+            None if it has not.
+        retry_at: The moment that it has to wait for now; None if it has not.
     """
 
-    __slots__ = ("key", "message", "topic", "was_put")
+    __slots__ = ("key", "message", "retry_at", "topic", "waited_for", "was_put")
 
     def __init__(self, topic: str = "", *, key: str | None = None, message: IncomingMessage | None = None) -> None:
         self.topic = topic
         self.key = key
         self.message = message
         self.was_put = False
+        self.waited_for: float | None = None
+        self.retry_at: float | None = None
+
+
+class _ClosedQueues:
+    """Queues that cannot be made now, because the disk keeps files of a topic that was deleted.
+
+    All messages for such a queue wait for the same moment, and those that come due later line up behind them, so that
+    they stay in order and only one of them asks the disk.
+    """
+
+    def __init__(self) -> None:
+        self._closed: dict[tuple[str, int], tuple[float, float]] = {}  # until when, and how long that wait was, ms
+
+    def until(self, message: IncomingMessage, waited_for: float | None = None) -> float | None:
+        """The moment that a message has to wait for; None if there is none, or it has waited for that one."""
+        if (message.topic, message.queue_id) not in self._closed:
+            return None
+        until, _ = self._closed[message.topic, message.queue_id]
+        return until if until != waited_for else None
+
+    def close(self, message: IncomingMessage, now: float) -> float:
+        """Note that the queue of a message could not be made. Returns when to try it again."""
+        queue = message.topic, message.queue_id
+        _, wait = self._closed.get(queue, (now, _FIRST_WAIT_MS / 2))
+        wait = min(wait * 2, _LONGEST_WAIT_MS)
+        if len(self._closed) >= _MOST_CLOSED:
+            self._closed.clear()  # they are only tried again sooner
+        self._closed[queue] = now + wait, wait
+        return now + wait
+
+    def reopen(self, message: IncomingMessage) -> None:
+        """Note that the queue of a message is there."""
+        if self._closed:
+            self._closed.pop((message.topic, message.queue_id), None)
 
 
 class Delivery:
@@ -64,6 +108,7 @@ class Delivery:
     def __init__(self, store: MessageStore, queues_read: Callable[[str], int] = lambda topic: 0) -> None:
         self._store = store
         self._queues_read = queues_read
+        self._closed = _ClosedQueues()
 
     def prepare(
         self, position: int, size: int, written_ms: int, *, rolls: bool = False, recalled: Collection[str] = ()
@@ -117,8 +162,16 @@ class Delivery:
 
     # --- putting
 
-    def put_all(self, outcomes: Sequence[Outcome]) -> tuple[int, StoreError | None]:
-        """Put prepared messages; the caller commits. Returns how many are done, and the error that stopped the next."""
+    def put_all(self, outcomes: Sequence[Outcome], now: float) -> tuple[int, StoreError | None]:
+        """Put prepared messages; the caller commits, and has those wait that have a time for it.
+
+        Args:
+            outcomes: The messages.
+            now: The monotonic clock, ms.
+
+        Returns:
+            How many are done or have to wait, and the error that stopped the next.
+        """
         done = 0
         for _, group in groupby(outcomes, key=_sender):
             alike = list(group)
@@ -126,7 +179,7 @@ class Delivery:
                 done += len(alike)
                 continue
             for outcome in alike:
-                failure = self._put(outcome)
+                failure = self._put(outcome, now)
                 if failure is not None:
                     return done, failure
                 done += 1
@@ -138,6 +191,8 @@ class Delivery:
         if not _FEW < len(messages) == len(alike) or messages[0].prepared_transaction_offset:
             return False
         first = messages[0]
+        if any(self._closed.until(message) is not None for message in messages):
+            return False  # others for that queue may come first
         run = MessageRun(
             first.topic,
             first.flag,
@@ -156,16 +211,23 @@ class Delivery:
             outcome.was_put = True
         return True
 
-    def _put(self, outcome: Outcome) -> StoreError | None:
-        """Put one message. Returns the error if that is impossible now."""
+    def _put(self, outcome: Outcome, now: float) -> StoreError | None:
+        """Put one message. Returns the error if no message can be put now."""
         message = outcome.message
         if message is None:
             return None
+        outcome.retry_at = self._closed.until(message, outcome.waited_for)
+        if outcome.retry_at is not None:
+            return None
         became, status = put_again(self._store, message)
-        if became is Redelivery.LATER:
+        if became is Redelivery.NO_QUEUE and message.topic != TIMER_TOPIC:  # what rolls is not overtaken
+            outcome.retry_at = self._closed.close(message, now)
+            return None
+        if became in (Redelivery.LATER, Redelivery.NO_QUEUE):
             return StoreError(f"the store accepts no messages now ({status.name})")
         if became is Redelivery.NEVER:
             log.error("a timer message cannot be stored in %s and is skipped", message.topic)
+        self._closed.reopen(message)
         outcome.was_put = became is Redelivery.PUT
         return None
 

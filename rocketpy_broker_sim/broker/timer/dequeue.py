@@ -212,10 +212,15 @@ class Dequeue:
     def _put_due(self, taken: list[tuple[DueMessage, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
         """Put messages that are due. Returns the error that stopped this; None if there was none."""
         failure = self._take_due(taken, most, in_order=in_order)
-        done, refusal = self._delivery.put_all([outcome for _, outcome in taken])
+        opened, now = self._parts.opened, self._parts.clock.elapsed()
+        done, refusal = self._delivery.put_all([outcome for _, outcome in taken], now)
         for waiting, _ in taken[done:]:
-            self._parts.opened.put_back(waiting)
+            opened.put_back(waiting)
         del taken[done:]
+        for waiting, outcome in taken:
+            if outcome.retry_at is not None:
+                opened.put_off(waiting, outcome.retry_at)
+        taken[:] = [each for each in taken if each[1].retry_at is None]
         return refusal or failure
 
     def _take_due(self, taken: list[tuple[DueMessage, Outcome]], most: int, *, in_order: bool) -> StoreError | None:
@@ -237,13 +242,16 @@ class Dequeue:
         return failure
 
     def _prepare(self, waiting: DueMessage) -> Outcome:
-        return self._delivery.prepare(
+        outcome = self._delivery.prepare(
             waiting.position,
             waiting.size,
             waiting.written_ms,
             rolls=waiting.kind & ROLL != 0,
             recalled=self._parts.opened.slots[waiting.tick].recalled,
         )
+        if waiting.was_put_off:
+            outcome.waited_for = waiting.due
+        return outcome
 
     def _is_its_turn(self, waiting: DueMessage, *, in_order: bool) -> bool:
         """Whether all recalls are known that can apply to messages that are due."""

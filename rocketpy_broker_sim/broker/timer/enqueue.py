@@ -142,8 +142,7 @@ class Enqueue:
         if due > parts.clock.elapsed():
             return self._add(record, parts.timers.tick_of(parts.clock.read_time(due)), PLAIN, due)
         if record.stored_ms >= slot and PropertyName.TIMER_ROLL_TIMES not in record.properties:
-            self._deliver(record)
-            return True
+            return self._deliver(record, now)
         # It may have been recalled before its time: the recall comes after it, and is looked for in this slot.
         goal = now if parts.timers.wheel.get(tick) is None else tick
         if not self._add(record, goal, PLAIN, due, late=True):
@@ -221,16 +220,22 @@ class Enqueue:
         if tick in self._parts.opened.slots and not kind & ROLL:
             self._recalls.append((tick, record, entry))
 
-    def _deliver(self, record: TimerRecord) -> None:
-        """Deliver a message whose slot has passed, after noting the progress before it."""
+    def _deliver(self, record: TimerRecord, now: int) -> bool:
+        """Deliver a message whose slot has passed, after noting the progress before it.
+
+        If its queue cannot be made, it waits in the slot of now. Returns False if that is not possible.
+        """
         self._finish(record.queue_offset)
         outcome = self._delivery.prepare(record.position, record.size, NEVER_ENQUEUED)
-        _, failure = self._delivery.put_all([outcome])
+        _, failure = self._delivery.put_all([outcome], self._parts.clock.elapsed())
         if failure is not None:
             raise failure
+        if outcome.retry_at is not None:
+            return self._add(record, now, PLAIN, outcome.retry_at)
         if outcome.was_put:
             self._parts.commit()
         self._finish(record.queue_offset + 1)
+        return True
 
     # --- all that was gathered
 

@@ -26,6 +26,7 @@ class DueMessage(NamedTuple):
         position: The position of its record.
         size: Bytes of the record.
         topic_hash: The hash of its topic.
+        was_put_off: Whether its time was another one before, when its queue could not be made.
     """
 
     due: float
@@ -36,6 +37,7 @@ class DueMessage(NamedTuple):
     position: int
     size: int
     topic_hash: int
+    was_put_off: bool = False
 
 
 class OpenSlot:
@@ -124,6 +126,10 @@ class OpenSlots:
     def put_back(self, waiting: DueMessage) -> None:
         """Put back a message that could not be delivered."""
         heapq.heappush(self._heap, waiting)
+
+    def put_off(self, waiting: DueMessage, due: float) -> None:
+        """Put back a message to be delivered later, behind all others of that time."""
+        self.put_back(waiting._replace(due=due, number=self.number(), was_put_off=True))
 
     def done(self, waiting: DueMessage) -> None:
         """Count a message that was taken as done."""

@@ -14,6 +14,7 @@ from rocketpy.seams import wall_clock
 from rocketpy.wire.bodies.timer import TimerMetrics
 from rocketpy.wire.codes import RequestCode
 from rocketpy.wire.command import RemotingCommand
+from rocketpy.wire.headers.send import RecallMessageRequestHeader
 from rocketpy_broker_sim.broker.broker import Broker
 from rocketpy_broker_sim.broker.processors.timers import get_timer_metrics
 from rocketpy_broker_sim.broker.tables.timer_metrics import TimerMetricsTable
@@ -21,6 +22,7 @@ from rocketpy_broker_sim.broker.tables.transaction_metrics import TransactionMet
 from rocketpy_broker_sim.serving.slices import SLICE_SECONDS, Steadily
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client
+from tests.broker_sim.broker.timer.timer_kit import EPOCH, handle
 from tests.broker_sim.broker.transacting import end, send_half
 from tests.virtual_time import loop_time
 
@@ -111,6 +113,18 @@ async def test_counts_of_timer_messages_are_told_a_few_a_step(autojump_clock: Mo
         request = RemotingCommand(RequestCode.GET_TIMER_METRICS)
         steps = get_timer_metrics(broker._views.timer, client.connection, request)
         assert sum(1 for _ in steps) >= MANY / A_STEP
+
+
+async def test_a_recall_without_a_message_leaves_no_count_of_a_deleted_topic(autojump_clock: MockClock) -> None:
+    async with broker_and_client(recall_message_enable=True) as (broker, client):
+        assert (await client.send()).code == 0
+        header = RecallMessageRequestHeader(producer_group="p", topic="T", recall_handle=handle(due=str(EPOCH + 5000)))
+        assert (await client.ask(RequestCode.RECALL_MESSAGE, header.to_ext())).code == 0
+        await trio.sleep(2)
+        assert broker.timers.metrics.count("T") == -1
+        await delete(client)
+        await trio.sleep(10)
+        assert "T" not in broker.timers.metrics._counts
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -309,3 +309,29 @@ async def test_a_reset_leaves_nothing_of_a_topic_that_is_deleted_meanwhile(
             next(steps)
         assert end.value.value.code == (ResponseCode.SYSTEM_ERROR if again else ResponseCode.TOPIC_NOT_EXIST)
         assert broker.offsets.queues("g", "T") == {}
+
+
+@pytest.mark.parametrize(("steps_before", "told"), [(5, 0), (6, 1)])
+@pytest.mark.parametrize("again", [False, True])
+async def test_clients_are_told_nothing_of_a_topic_that_is_deleted_meanwhile(
+    autojump_clock: MockClock, again: bool, steps_before: int, told: int
+) -> None:
+    network = MemoryNetwork()
+    async with broker_and_client(network, use_server_side_reset_offset=False) as (broker, client):
+        await filled(client)
+        async with client_of(network, broker.address) as other:
+            await other.heartbeat("g", "T", client_id="c2")
+            header = ResetOffsetRequestHeader(group="g", topic="T", timestamp=-1, is_force=True)
+            request = RemotingCommand(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header.to_ext())
+            steps = reset_offset(broker._views.reset_offset, client.connection, request)
+            for _ in range(steps_before):  # one for each of the four queues, one for the body, and one for each client
+                next(steps)
+            assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})).code == 0
+            if again:
+                await client.send()
+            with pytest.raises(StopIteration) as end:
+                next(steps)
+            assert end.value.value.code == (ResponseCode.SYSTEM_ERROR if again else ResponseCode.TOPIC_NOT_EXIST)
+            await trio.sleep(1)
+            codes = [each.code for each in (*client.received, *other.received)]
+            assert codes.count(RequestCode.RESET_CONSUMER_CLIENT_OFFSET) == told
