@@ -146,8 +146,9 @@ class PushConsumer(HasAdmin, Lifetime[TrioConsumer]):
             ClientClosedError: the consumer is not open.
             ServiceCrashedError: a bug in the background stopped it meanwhile.
         """
-        self._inner.outside.current.check_may_commit()
-        await self._call(self._inner.commit, timeout)
+        outside = self._inner.outside
+        outside.current.check_may_commit()
+        await self._call(outside.commit, timeout, outside.is_waited_for)
 
     async def lag(self, timeout: float | timedelta | None = None) -> dict[MessageQueue, int]:
         """For each queue of this consumer, how many messages are not consumed yet. See `rocketpy.PushConsumer.lag`.

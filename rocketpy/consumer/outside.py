@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Generic, TypeVar
 
 import attrs
@@ -25,6 +26,8 @@ class PushOutside(Generic[C, R]):
     """Its running part."""
     adopt: Callable[[C], None]
     """Takes over the subscriptions and pauses of another consumer, which this one replaces."""
+    commit: Callable[[float | timedelta | None, bool], Awaitable[None]]
+    """Does what `commit` does: its timeout, and whether the caller, in its own context, is waited for."""
 
     @property
     def is_waited_for(self) -> bool:

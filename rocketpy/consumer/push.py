@@ -90,7 +90,7 @@ class PushConsumer(HasAdmin, Sharing[RunningConsumer]):
             retries=self.config.message_model is MessageModel.CLUSTERING,
         )
         self._pauses = Pauses()
-        self.outside = PushOutside(self._current, self._adopt)  # for the other surfaces
+        self.outside = PushOutside(self._current, self._adopt, self._commit)  # for the other surfaces
 
     def __repr__(self) -> str:
         """Short form for logs."""
@@ -298,13 +298,16 @@ class PushConsumer(HasAdmin, Sharing[RunningConsumer]):
             ServiceCrashedError: a bug in the background stopped the consumer.
         """
         self._current.check_may_commit()
+        await self._commit(timeout, self._current.is_waited_for)
+
+    async def _commit(self, timeout: float | timedelta | None, is_waited_for: bool) -> None:
         running = self._running
         if running is None or running.ended.is_set():
             self._check_usable()
         running = self._current.check_running()
         self._lifecycle.check_loop()
         limit = self.client.config.request_timeout if timeout is None else checked_seconds("timeout", timeout)
-        left = await running.commit(deadline=trio.current_time() + limit)
+        left = await running.commit(deadline=trio.current_time() + limit, is_waited_for=is_waited_for)
         if left:
             raise RequestTimeoutError(
                 f"the offsets of {counted(len(left), 'queue')} of {self.config.group} are not committed within "

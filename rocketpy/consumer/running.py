@@ -190,14 +190,19 @@ class RunningConsumer(Background):
         self.assignment.subscriptions_changed()
         self.rebalance.subscriptions_changed()
 
-    async def commit(self, *, deadline: float) -> list[MessageQueue]:
+    async def commit(self, *, deadline: float, is_waited_for: bool = False) -> list[MessageQueue]:
         """Commit what is consumed by now. Returns the queues that are not committed by the deadline.
 
         Queues whose locks are in doubt are committed as soon as these are valid again. Nothing can be committed of
         those that are lost or given up before. A hook does not wait for them: it is about other queues.
+
+        Args:
+            deadline: on trio's clock.
+            is_waited_for: whether the caller may be a hook.
         """
         self.consume.collect()
-        doubted = set() if self._hooks.under_way else set(self._offsets.unwritten(self.assignment.doubted()))
+        in_hook = is_waited_for and self._hooks.under_way
+        doubted = set() if in_hook else set(self._offsets.unwritten(self.assignment.doubted()))
         left = await self._offsets.commit_all(self.assignment.committable(), deadline=deadline)
         with trio.move_on_at(deadline):
             await self._commit_doubted(doubted, left, deadline)

@@ -108,8 +108,10 @@ async def test_a_hook_does_not_wait_for_the_locks_of_other_queues(autojump_clock
         assert consumer._running is not None
         consumer._running._hooks.under_way = True
         began = trio.current_time()
-        await consumer.commit(timeout=20)
+        await consumer.outside.commit(20, True)
         assert trio.current_time() == began
+        with pytest.raises(RequestTimeoutError):  # another task, while a hook runs
+            await consumer.commit(timeout=1)
         consumer._running._hooks.under_way = False
 
 

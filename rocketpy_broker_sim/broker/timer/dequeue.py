@@ -292,7 +292,7 @@ class Dequeue:
     def close_passed(self) -> None:
         """Close the slots whose tick is over and whose messages are all delivered."""
         opened, now = self._parts.opened, self._parts.now_tick()
-        for tick in [tick for tick in opened.complete if tick < now]:
+        for tick in sorted(tick for tick in opened.complete if tick < now):
             slot = opened.close(tick)
             self._parts.timers.drop(tick)
             for key, topic in slot.recalled.items():

@@ -70,10 +70,18 @@ class TimerWheel:
         self._changed[slot.tick % self._total] = slot.encode()
 
     def drop(self, tick: int) -> None:
-        """Forget a slot whose messages are all done. It stays in the file, but is not read again."""
+        """Forget a slot whose messages are all done.
+
+        It stays in the file, but is not read again: the next start reads from the oldest slot on. Where an older one is
+        left, because the queue of a message in it cannot be made, the file gets an empty slot in its place.
+        """
         slot = self.slots.pop(tick, None)
-        if slot is not None:
-            self.waiting -= slot.messages
+        if slot is None:
+            return
+        self.waiting -= slot.messages
+        oldest = self.oldest()
+        if oldest is not None and oldest < tick:
+            self._changed[tick % self._total] = bytes(SLOT_SIZE)
 
     def oldest(self) -> int | None:
         """The earliest tick with waiting messages."""

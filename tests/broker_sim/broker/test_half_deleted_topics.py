@@ -109,6 +109,26 @@ async def test_a_timed_message_that_was_put_off_is_delivered_once_after_a_restar
         assert broker.timers.metrics.count("T") == 0
 
 
+@pytest.mark.parametrize("restarts", [1, 2])
+async def test_what_was_delivered_while_an_older_timed_message_waits_is_not_delivered_again(
+    autojump_clock: MockClock, restarts: int
+) -> None:
+    expected = [b"before", b"after", *(b"%d" % delay for delay in range(5, 9))]
+    async with half_deleted("TIMER_DELAY_SEC\x012\x02") as (storage, broker, client):
+        for delay in range(5, 9):
+            assert (await client.send("Other", b"%d" % delay, f"TIMER_DELAY_SEC\x01{delay}\x02")).code == 0
+        await trio.sleep(12)
+        assert [message.body for message in stored(broker, "Other")] == expected
+    for restart in range(1, restarts + 1):
+        if restart == restarts:
+            storage.fault = None
+        async with broker_and_client(storage=storage) as (broker, _):
+            await trio.sleep(15)
+            assert [message.body for message in stored(broker, "Other")] == expected
+    assert [message.body for message in stored(broker, "T", 1)][-1:] == [b"waits"]
+    assert broker.timers.metrics.count("Other") == 0
+
+
 async def test_a_timed_message_that_is_due_at_once_does_not_hold_up_others(autojump_clock: MockClock) -> None:
     storage = MemoryStorage()
     async with broker_and_client(storage=storage, timer_stop_enqueue=True) as (broker, client):
