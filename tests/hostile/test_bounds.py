@@ -70,6 +70,8 @@ ELSEWHERE = {
     "compiling.MOST_WAITING": "expressions that wait: tests/broker_sim/broker/test_compiling.py",
     "group_reads.MOST_PAIRS": "what is forgotten, and refuses nothing: tests/broker_sim/broker/test_consume_stats.py",
     "group_reads.MOST_QUEUES": "likewise",
+    "delivery._MOST_CLOSED": "tests/broker_sim/broker/test_half_deleted_topics.py; beyond it, queues are tried sooner",
+    "delivery._LONGEST_WAIT_MS": "how long what waits for a queue waits at a time: likewise",
     "request_modes.MOST_MODES": "what is forgotten, and refuses nothing: tests/broker_sim/broker/test_request_modes.py",
     "flows.MOST_COUNTED": "what is not counted apart, and refuses nothing: tests/broker_sim/broker/test_flows.py",
     "flows.MOST_KEPT": "what is forgotten, and refuses nothing: tests/broker_sim/broker/test_flows.py",

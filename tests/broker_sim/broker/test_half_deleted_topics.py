@@ -15,6 +15,7 @@ from rocketpy.seams import wall_clock
 from rocketpy.wire.codes import RequestCode, ResponseCode
 from rocketpy.wire.command import RemotingCommand
 from rocketpy_broker_sim.broker.broker import Broker
+from rocketpy_broker_sim.broker.timer import delivery
 from rocketpy_broker_sim.store.disk.memory import MemoryStorage
 from tests.broker_sim.broker.kit import Client, broker_and_client, send_fields
 from tests.broker_sim.broker.test_plain_runs import KEY, decode_answer, wire_to
@@ -77,6 +78,26 @@ async def test_timed_messages_of_other_topics_do_not_wait(autojump_clock: MockCl
         await trio.sleep(15)
         assert [message.body for message in stored(broker, "T", 1)] == [b"waits"]
         assert (broker.timers.metrics.count("T"), broker.timers.metrics.count("Other")) == (0, 0)
+
+
+async def test_more_queues_that_cannot_be_made_than_are_remembered_are_tried_sooner(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "_MOST_CLOSED", 1)
+    timed = "TIMER_DELAY_SEC\x012\x02"
+    storage = MemoryStorage()
+    async with broker_and_client(storage=storage) as (broker, client):
+        for queue in (0, 1):
+            assert (await client.send(body=b"old", queue_id=queue)).code == 0
+            assert (await client.send(body=b"waits", properties=timed, queue_id=queue)).code == 0
+        assert (await client.send("Other", b"goes on", timed)).code == 0
+        with storage.failing("unlink", under="consumequeue/T"):
+            await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"})
+            await trio.sleep(30)
+            assert [message.body for message in stored(broker, "Other")] == [b"goes on"]
+        await trio.sleep(15)
+        for queue in (0, 1):
+            assert [message.body for message in stored(broker, "T", queue)] == [b"waits"]
 
 
 async def test_timed_messages_for_a_queue_that_cannot_be_made_stay_in_order(
