@@ -116,10 +116,11 @@ async def test_a_topic_that_is_deleted_before_its_piece_is_made_is_left_out(
     """The names have been taken by then, and others run before the first step."""
     network = MemoryNetwork()
     async with name_servers(network) as (server,), opened(network, [server.address]) as broker:
-        in_slices = registration.in_slices
+        in_slices, here = registration.in_slices, trio.lowlevel.current_trio_token()
 
         async def delete_then_make(steps: Generator[None, None, RemotingCommand]) -> RemotingCommand:
-            broker.topics.delete("Gone")
+            if trio.lowlevel.current_trio_token() is here:  # and not a cluster of other tests, in a thread
+                broker.topics.delete("Gone")
             return await in_slices(steps)
 
         monkeypatch.setattr(registration, "in_slices", delete_then_make)
