@@ -183,6 +183,7 @@ class Background(ABC):
         with suppress(trio.RunFinishedError):
             tell_loop(self._token, function)
 
+    @trio.lowlevel.enable_ki_protection  # or Ctrl-C may leave a member that closing does not take away
     def join(self, role: ConsumerRole) -> None:
         """Join the group, which closing leaves then.
 

@@ -71,14 +71,14 @@ class Soon:
                 self._has_key = True
             self._start()
             self.beginner = 0
-        except BaseException:
+        except BaseException:  # Ctrl-C, too, may strike between any two steps
             self._withdraw()
             raise
 
     def _withdraw(self) -> None:
-        """Forget it, after an exception of a hook or a signal handler, which is for the caller, between any two steps.
+        """Forget it after an exception of a hook or a signal handler, which goes to the caller.
 
-        Those that follow with the same key are not to blame.
+        Messages that follow with the same key are not to blame.
         """
         if self._future is not None:  # it has not ended
             self._future = None

@@ -22,7 +22,7 @@ from rocketpy.message import Message, PropertyName
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Item", "Pattern", "items", "opened", "size_of", "whole"]
+__all__ = ["TIMES", "Item", "Pattern", "items", "opened", "size_of", "whole"]
 
 PIECE = 1 << 16
 """Bytes of one read."""

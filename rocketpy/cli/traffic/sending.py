@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
+from rocketpy.cli.traffic.inputs import TIMES
 from rocketpy.errors import BrokerError, ConfigError, RouteNotFoundError, SendError
 from rocketpy.logs import counted
 from rocketpy.message import PropertyName
@@ -29,15 +30,7 @@ BATCH = 256
 """Messages in one request."""
 MAX_BYTES = 1 << 20
 """Bytes of their bodies: well below the 4 MiB that a broker takes."""
-_BY_THEMSELVES = frozenset(
-    {
-        PropertyName.DELAY,
-        PropertyName.TIMER_DELAY_MS,
-        PropertyName.TIMER_DELAY_SEC,
-        PropertyName.TIMER_DELIVER_MS,
-        PropertyName.SHARDING_KEY,
-    }
-)
+_BY_THEMSELVES = TIMES | {PropertyName.SHARDING_KEY}
 """Properties of messages that cannot be in a batch with others."""
 
 

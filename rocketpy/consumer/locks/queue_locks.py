@@ -154,7 +154,8 @@ class QueueLocks:
         """Wait until a broker has given or renewed a lock, or a lock is lost or given back."""
         await self._changed.wait()
 
-    def _note_change(self) -> None:
+    def note_change(self) -> None:
+        """Wake those that wait for a change."""
         changed, self._changed = self._changed, trio.Event()
         changed.set()
 
@@ -217,7 +218,7 @@ class QueueLocks:
             self._locks.pop(queue, None)
             self.refusals.forget(queue)
             self._unanswered.discard(queue)
-        self._note_change()
+        self.note_change()
 
     async def give_back(self, queues: Collection[MessageQueue]) -> None:
         """Unlock queues, with one request to each broker, and forget them.
@@ -368,7 +369,7 @@ class QueueLocks:
     def _lose(self, queue: MessageQueue) -> None:
         if self._locks.pop(queue, None) is not None:
             self._owner.lock_lost(queue)
-            self._note_change()
+            self.note_change()
 
     async def _given(self, queue: MessageQueue, asked: float) -> None:
         lock = self._locks.setdefault(queue, _Lock(asked + self._config.lock_max_live_time))
@@ -386,7 +387,7 @@ class QueueLocks:
                 logger.warning("the broker %s has confirmed the locks of %s again", queue.broker_name, self._group)
         lock.until, lock.counting = asked + self._config.lock_max_live_time, True
         self._owner.lock_counts(queue, lock.until)
-        self._note_change()
+        self.note_change()
 
     def _master(self, queue: MessageQueue) -> str:
         address = self._client.routes.broker_address(self._client.routes.broker_name(queue))

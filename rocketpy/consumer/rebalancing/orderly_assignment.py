@@ -284,4 +284,4 @@ class OrderlyAssignment(Assignment):
         super().drop_all()
         for puller in self._leaving.values():
             puller.drop()
-        self._locks.forget(())  # for commits that wait for a change
+        self._locks.note_change()  # commits wait for one

@@ -21,11 +21,6 @@ LATE = "flushIntervalConsumeQueue=600000\n"
 """A flush of the index in the meantime leaves entries that no header counts yet, which `check` would tell of."""
 
 
-@pytest.fixture
-def look(capsys) -> Look:
-    return Look(capsys)
-
-
 def check(look: Look, store: Path) -> tuple[int, list[dict], dict]:
     """Exit status, findings without notes, and the summary."""
     *findings, summary = look.rows("check", store)

@@ -6,19 +6,12 @@ import os
 import shutil
 from pathlib import Path
 
-import pytest
-
 from rocketpy.seams import wall_clock
-from tests.broker_sim.cli.store_kit import Look, ours
+from tests.broker_sim.cli.store_kit import ours
 from tests.broker_sim.store.helpers import message, put_all
 
 LOG = f"commitlog/{0:020d}"
 INDEX = {"max_hash_slot_num": 10, "max_index_num": 40}
-
-
-@pytest.fixture
-def look(capsys) -> Look:
-    return Look(capsys)
 
 
 def put(root: Path, *bodies: bytes, crash: bool = False) -> list[int]:

@@ -24,11 +24,6 @@ SHAPES = {"max_hash_slot_num": 100, "max_index_num": 400}
 
 
 @pytest.fixture
-def look(capsys) -> Look:
-    return Look(capsys)
-
-
-@pytest.fixture
 def golden(tmp_path) -> GoldenStore:
     return GoldenStore("5.3.3-clean", tmp_path)
 

@@ -23,11 +23,6 @@ from tests.broker_sim.store.helpers import message, put_all
 from tests.golden_store import unpacked
 
 
-@pytest.fixture
-def look(capsys) -> Look:
-    return Look(capsys)
-
-
 def contents(root: Path) -> dict[str, tuple[int, str]]:
     """Every file with its time and content."""
     return {

@@ -23,11 +23,6 @@ from tests.broker_sim.store.helpers import message, put_all
 
 
 @pytest.fixture
-def look(capsys) -> Look:
-    return Look(capsys)
-
-
-@pytest.fixture
 def store(tmp_path) -> Path:
     """A store of ours with 60 messages in three queues over several log files, stopped in order."""
     opened = ours(tmp_path / "s")

@@ -5,14 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rocketpy_broker_sim.store.disk.real import RealStorage
-from tests.broker_sim.cli.store_kit import Look
 from tests.broker_sim.store.helpers import open_store
 from tests.broker_sim.store.test_counted_units import one_without_messages
-
-
-@pytest.fixture
-def look(capsys) -> Look:
-    return Look(capsys)
 
 
 @pytest.mark.parametrize("damaged", [False, True])

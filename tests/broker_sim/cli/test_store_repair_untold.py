@@ -14,11 +14,6 @@ UNIT_SIZE = 20
 
 
 @pytest.fixture
-def look(capsys) -> Look:
-    return Look(capsys)
-
-
-@pytest.fixture
 def store(tmp_path) -> Path:
     """A store of ours whose second and third log file hold only a part of the messages of each queue."""
     opened = ours(tmp_path / "s")
