@@ -183,7 +183,7 @@ def test_all_tests_run_side_by_side_but_those_that_want_a_quiet_machine_or_all_o
     assert dev.main(["test", "--all"]) == 0
     together, older, apache, quiet, alone = ran
     assert together == (*shared(dev), "4")
-    assert older == ("-m", "spark and not one_spark", "3.5")
+    assert older == ("-m", "(not nightly) and spark and not one_spark", "3.5")
     assert apache == ("-m", f"({dev.ALL}) and not alone and not quiet and {dev.APACHE}", "-n", dev.INTEROP_WORKERS, "4")
     assert quiet == ("-m", f"({dev.ALL}) and quiet and not alone", *dev.QUIET, "4")
     assert alone == ("-m", f"({dev.ALL}) and alone", *dev.ALONE, "4")
@@ -202,7 +202,7 @@ def test_all_that_runs_beside_hears_of_options_that_choose_no_tests(
     assert dev.main(["test", "--all", "--durations", "-x", "--tb", "short"]) == 0
     together, older, apache, quiet, alone = ran
     assert together == (*shared(dev), *options, "4")
-    assert older == ("-m", "spark and not one_spark", *options, "3.5")
+    assert older == ("-m", "(not nightly) and spark and not one_spark", *options, "3.5")
     assert apache[2:] == ("-n", dev.INTEROP_WORKERS, *options, "4")
     assert quiet == ("-m", f"({dev.ALL}) and quiet and not alone", *options, *dev.QUIET, "4")
     assert alone == ("-m", f"({dev.ALL}) and alone", *options, *dev.ALONE, "4")
@@ -218,7 +218,7 @@ def test_a_few_tests_are_collected_where_they_are(dev: ModuleType, ran: list[tup
     dev.main(["interop"])
     assert ran[-1] == ("-m", "interop", "tests/test_c.py", "4")
     dev.main(["spark", "--older", "-k", "name"])
-    assert ran[-1] == ("-m", "spark and not one_spark", "-k", "name", "3.5")
+    assert ran[-1] == ("-m", "(not nightly) and spark and not one_spark", "-k", "name", "3.5")
 
 
 def test_what_wants_the_machine_alone_has_it_whatever_is_asked_for_the_others(

@@ -59,7 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--budget", type=seconds, default=60, help="seconds of tests for one mutant (60)")
     parser.add_argument("--tree", type=Path, default=Path.cwd(), help="the tree to change a copy of (this one)")
     parser.add_argument("--packages", nargs="+", default=PACKAGES, help=argparse.SUPPRESS)
-    parser.add_argument("--marks", default="", help="which tests: pytest's -m (dev gives the quick ones)")
+    parser.add_argument(
+        "--marks",
+        default="",
+        help="which tests: pytest's -m (dev's need no servers of Apache's, no Spark)",
+    )
     return parser
 
 
