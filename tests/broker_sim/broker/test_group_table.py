@@ -78,7 +78,7 @@ def test_A4_many_groups_are_made_changed_and_written_in_short_steps() -> None:
     assert longest(lambda: table.put_steps(changed))[0] < MOST_SECONDS
     assert longest(table.encode_steps)[0] < MOST_SECONDS_OF_A_TURN  # the buffer may move as it grows: 25 MB
     assert min(_longest_of_more(made) for _ in range(3)) < MOST_SECONDS
-    assert min(_longest_while_others_come(changed) for _ in range(3)) < MOST_SECONDS_OF_A_TURN
+    assert min(_longest_while_others_come(changed[:15_000]) for _ in range(3)) < MOST_SECONDS_OF_A_TURN
 
 
 def _longest_of_more(known: list[SubscriptionGroupConfig]) -> float:
