@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -54,18 +55,30 @@ def run(plan: Plan) -> History:
 
 @contextmanager
 def deterministic(seed: int) -> Iterator[None]:
-    """Have trio choose the order of its tasks by the seed."""
+    """Have trio choose the order of the tasks of this thread by the seed."""
     switches = vars(trio_run)
-    before, state = switches["_ALLOW_DETERMINISTIC_SCHEDULING"], trio_run._r.getstate()
-    switches["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
-    trio_run._r.seed(seed)
+    before = {name: switches[name] for name in ("_ALLOW_DETERMINISTIC_SCHEDULING", "_r")}
+    switches |= {"_ALLOW_DETERMINISTIC_SCHEDULING": True, "_r": _OfOneThread(seed)}
     set_random_seed(seed)
     try:
         yield
     finally:
-        switches["_ALLOW_DETERMINISTIC_SCHEDULING"] = before
-        trio_run._r.setstate(state)
+        switches |= before
         set_random_seed(None)
+
+
+class _OfOneThread(random.Random):
+    """Follows its seed in the thread that made it. Clusters of other tests, in other threads, take nothing from it."""
+
+    def __init__(self, seed: int) -> None:
+        self._thread, self._others = threading.get_ident(), random.Random()
+        super().__init__(seed)
+
+    def random(self) -> float:
+        return super().random() if threading.get_ident() == self._thread else self._others.random()
+
+    def getrandbits(self, k: int, /) -> int:
+        return super().getrandbits(k) if threading.get_ident() == self._thread else self._others.getrandbits(k)
 
 
 class _Run:
