@@ -49,7 +49,7 @@ class Counting(Subsystem):
         self.flows.note_put(arrival[:2], count, arrival.size, self._times.latest)
 
     def _changed(self, topics: list[str]) -> None:
-        for name in topics:
+        for name in self.flows.kept_among(topics):
             if name not in self._topics:
                 self.flows.forget(name)
 

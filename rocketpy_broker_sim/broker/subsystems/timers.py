@@ -61,7 +61,7 @@ class TimedMessages(Subsystem):
         topics.subscribe(self._topics_changed)
 
     def _topics_changed(self, names: list[str]) -> None:
-        for name in names:
+        for name in self.metrics.counted_among(names):
             self.metrics.forget(name)
 
     def arrived(self, arrival: Arrival) -> None:

@@ -114,7 +114,7 @@ class Transactions(Subsystem):
             self._metrics.add(topic.decode("utf-8", "replace"), count)
 
     def _topics_changed(self, names: list[str]) -> None:
-        for name in names:
+        for name in self._metrics.counted_among(names):
             self._metrics.forget(name)
 
     # --- as a part of the broker ---------------------------------------------------------------------------

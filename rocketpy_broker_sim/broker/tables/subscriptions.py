@@ -9,7 +9,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 from itertools import islice
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
@@ -28,6 +28,7 @@ from rocketpy_broker_sim.broker.tables.persist import (
     pretty_text,
 )
 from rocketpy_broker_sim.serving.memory import TableRoom
+from rocketpy_broker_sim.serving.slices import PAUSE
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -192,7 +193,7 @@ class SubscriptionGroupTable(StoredTable):
         """
         run_steps(self.put_steps(groups))
 
-    def put_steps(self, groups: Iterable[SubscriptionGroupConfig]) -> Generator[None, None, None]:
+    def put_steps(self, groups: Iterable[SubscriptionGroupConfig]) -> Generator[Any, None, None]:
         """`put_all`, in steps: the groups are checked a few at a time, and all of them made in the last one.
 
         Raises:
@@ -205,6 +206,7 @@ class SubscriptionGroupTable(StoredTable):
             gathered.add(group.group_name, _sharing(group))
             if count % _GROUPS_A_STEP == 0:
                 yield
+        yield PAUSE  # before all of them are made
         found = gathered.entries
         self._take_room(*gathered.growth(is_disturbed=self.data_version is not version))
         for name in found.keys() & self._texts.keys():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from itertools import islice
 from json.encoder import encode_basestring
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rocketpy.errors import BrokerError
 from rocketpy.logs import get_logger
@@ -37,6 +37,7 @@ from rocketpy_broker_sim.broker.tables.persist import (
     pretty_text,
 )
 from rocketpy_broker_sim.serving.memory import TableRoom
+from rocketpy_broker_sim.serving.slices import PAUSE
 
 if TYPE_CHECKING:
     from rocketpy.seams import Storage
@@ -211,7 +212,7 @@ class TopicTable(StoredTable):
         """
         run_steps(self.put_steps(topics))
 
-    def put_steps(self, topics: Iterable[TopicConfig]) -> Generator[None, None, None]:
+    def put_steps(self, topics: Iterable[TopicConfig]) -> Generator[Any, None, None]:
         """`put_all`, in steps: the topics are checked a few at a time, and all of them made in the last one.
 
         Raises:
@@ -224,6 +225,7 @@ class TopicTable(StoredTable):
             gathered.add(topic.topic_name, topic)
             if count % _TOPICS_A_STEP == 0:
                 yield
+        yield PAUSE  # before all of them are made
         found = gathered.entries
         added, size = gathered.growth(is_disturbed=self.data_version is not version)
         held, most = len(self._topics), self._config.max_topics

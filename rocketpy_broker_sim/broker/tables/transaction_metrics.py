@@ -5,7 +5,7 @@ After a crash, the counts may be a little wrong, as in Apache's broker. They are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rocketpy.seams import wall_ms
@@ -77,6 +77,10 @@ class TransactionMetrics(StoredTable):
     def counts(self) -> Mapping[str, int]:
         """Open transactions by topic."""
         return {topic: metric.count for topic, metric in self._metrics.items()}
+
+    def counted_among(self, topics: Iterable[str]) -> set[str]:
+        """The topics among these that have a count, found in one call into C: thousands may be made at once."""
+        return self._metrics.keys() & topics
 
     def forget(self, topic: str) -> None:
         """Forget a topic that was deleted, once none of its transactions is open."""
