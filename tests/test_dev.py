@@ -371,7 +371,10 @@ def test_each_part_of_a_night_runs_with_one_seed_whatever_became_of_the_one_befo
         return int(command[2] in {"tests.crash", "tests.schedules", "tools.mutants"})
 
     monkeypatch.setattr(dev, "run", run)
+    older: list[tuple[list[str], str]] = []
+    monkeypatch.setattr(dev, "older_spark", lambda *asked: older.append(asked) or 0)
     assert dev.main(["nightly", "--seed", "7"]) == 1
+    assert older == [([], "nightly")]
     assert len(newer) == 2
     assert commands.pop()[-4:] == ("-m", "nightly", "-n", dev.workers())
     assert commands == [

@@ -116,17 +116,26 @@ def ended(thread):
     return thread.outcome[0]
 
 
-def own_threads():
-    """The threads that connections start; those of clusters of other tests come and go in this process."""
-    return {each for each in threading.enumerate() if each.name in {"rocketpy-reader", "rocketpy-writer"}}
+@pytest.fixture
+def started(connection, monkeypatch):
+    """The threads that the thread of the test starts; clusters of other tests start theirs in other ones."""
+    start, found, own = threading.Thread.start, [], threading.current_thread()
+
+    def note(thread):
+        if threading.current_thread() is own:
+            found.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", note)
+    return found
 
 
-def test_a_caller_that_is_alone_reads_for_itself(connection, clock, peer):
+def test_a_caller_that_is_alone_reads_for_itself(connection, clock, peer, started):
     peer.answer_all()
-    before = own_threads()
+    started.clear()  # the peer's own
     for number in range(100):
         assert exchange(connection, clock, b"%d" % number).body == b"%d" % number
-    assert own_threads() <= before
+    assert started == []
     assert len(connection) == 0
 
 
@@ -136,14 +145,13 @@ def begin(connection, clock, *bodies):
     return list(zip(opaques, connection.begin(frames, clock() + PATIENCE), strict=True))
 
 
-def test_a_caller_that_has_begun_several_reads_all_for_itself(connection, clock, peer):
-    before = own_threads()
+def test_a_caller_that_has_begun_several_reads_all_for_itself(connection, clock, peer, started):
     bodies = [b"%d" % number for number in range(8)]
     for _ in range(10):
         calls = begin(connection, clock, *bodies)
         peer.answer(*reversed(peer.read(8)))
         assert [connection.end(*call).body for call in calls] == bodies
-    assert own_threads() <= before
+    assert started == []
     assert len(connection) == 0
 
 

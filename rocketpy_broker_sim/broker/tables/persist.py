@@ -26,6 +26,7 @@ __all__ = [
     "Entries",
     "StoredTable",
     "Written",
+    "pretty_pieces",
     "pretty_steps",
     "pretty_text",
 ]
@@ -90,15 +91,19 @@ class ConfigFile:
             self._storage.sync_dir("")
             self._folder_kept = True
 
-    def save(self, data: bytes) -> None:
+    def save(self, data: bytes | list[bytes]) -> None:
         """Replace the file; what it held becomes its .bak, when the new content is on the disk and not before.
+
+        Args:
+            data: the content, or its pieces. To join those of a large file takes long: it is best done in a thread.
 
         Raises:
             StoreError: the disk refused; the file or its .bak is still whole.
         """
+        content = data if isinstance(data, bytes) else b"".join(data)
         try:
             self._keep_folder()
-            self._storage.write_bytes_atomic(self._path, data, backup="" if self._keep_backup else self._backup)
+            self._storage.write_bytes_atomic(self._path, content, backup="" if self._keep_backup else self._backup)
         except OSError as exc:
             raise StoreError(f"cannot write {self._storage.describe(self._path)}: {exc}") from exc
         self._keep_backup = False
@@ -119,12 +124,13 @@ class StoredTable(ABC):
         self._wakes: list[Callable[[], object]] = []
 
     @abstractmethod
-    def encode_steps(self) -> Generator[None, None, bytes]:
-        """The content of the file, in steps. What changes after the first step may be in it or not."""
+    def encode_steps(self) -> Generator[None, None, bytes | list[bytes]]:
+        """The content of the file, or its pieces, in steps. What changes after the first step may be in it or not."""
 
     def encode(self) -> bytes:
         """The content of the file, at once."""
-        return run_steps(self.encode_steps())
+        found = run_steps(self.encode_steps())
+        return found if isinstance(found, bytes) else b"".join(found)
 
     @abstractmethod
     def decode(self, data: bytes) -> None:
@@ -190,42 +196,54 @@ def pretty_steps(members: Mapping[str, Any]) -> Generator[None, None, bytes]:
     It has tabs, a line for each member, and no blank after a colon. As in fastjson, integer keys are bare and stand on
     one line, and so do the elements of an array. Large objects in it are best given as `Entries`, or are copied first.
     """
-    # It hands out what it holds without a copy, which a large table would feel.
-    found = BytesIO()
-    parts: list[str] = []
-    yield from _write_steps(members.items(), parts, "\n", found)
-    found.write("".join(parts).encode())
-    yield
+    found = BytesIO()  # it hands out what it holds without a copy, which a large table would feel
+    yield from _write_members(members, found.write)
     return found.getvalue()
 
 
+def pretty_pieces(members: Mapping[str, Any]) -> Generator[None, None, list[bytes]]:
+    """The same in pieces, for tables that may be so large that a single buffer takes long to move when it grows."""
+    found: list[bytes] = []
+    yield from _write_members(members, found.append)
+    return found
+
+
+def _write_members(members: Mapping[str, Any], write: Callable[[bytes], object]) -> Generator[None, None, None]:
+    parts: list[str] = []
+    yield from _write_steps(members.items(), parts, "\n", write)
+    write("".join(parts).encode())
+    yield
+
+
 def _write_steps(
-    pairs: Iterable[tuple[str | int, Any]], parts: list[str], line: str, found: BytesIO
+    pairs: Iterable[tuple[str | int, Any]], parts: list[str], line: str, write: Callable[[bytes], object]
 ) -> Generator[None, None, None]:
-    """Write an object, `_STRETCH` members a step; what is written goes over to `found` with each."""
+    """Write an object, `_STRETCH` members a step; what is written is handed to `write` with each."""
     separator = "{"
     inner = line + "\t"
     for number, (key, item) in enumerate(pairs, 1):
         parts.append(f"{separator}{key}:" if isinstance(key, int) else f"{separator}{inner}{encode_basestring(key)}:")
         if isinstance(item, Entries):
-            yield from _write_steps(item.pairs, parts, inner, found)
+            yield from _write_steps(item.pairs, parts, inner, write)
         elif isinstance(item, dict) and len(item) > _STRETCH:
-            yield from _write_steps(item.items(), parts, inner, found)
+            yield from _write_steps(item.items(), parts, inner, write)
         elif isinstance(item, list) and len(item) > _STRETCH:
-            yield from _write_array_steps(item, parts, inner, found)
+            yield from _write_array_steps(item, parts, inner, write)
         elif isinstance(item, Written):
             parts.append(item)
         else:
             _write(item, parts, inner)
         separator = ","
         if number % _STRETCH == 0:
-            found.write("".join(parts).encode())
+            write("".join(parts).encode())
             parts.clear()
             yield
     parts.append("{}" if separator == "{" else line + "}")
 
 
-def _write_array_steps(items: list[Any], parts: list[str], line: str, found: BytesIO) -> Generator[None, None, None]:
+def _write_array_steps(
+    items: list[Any], parts: list[str], line: str, write: Callable[[bytes], object]
+) -> Generator[None, None, None]:
     """The same with an array."""
     separator = "["
     for number, item in enumerate(items, 1):
@@ -233,7 +251,7 @@ def _write_array_steps(items: list[Any], parts: list[str], line: str, found: Byt
         _write(item, parts, line + "\t")
         separator = ","
         if number % _STRETCH == 0:
-            found.write("".join(parts).encode())
+            write("".join(parts).encode())
             parts.clear()
             yield
     parts.append("[]" if separator == "[" else "]")

@@ -24,7 +24,7 @@ from rocketpy_broker_sim.broker.tables.persist import (
     Entries,
     StoredTable,
     Written,
-    pretty_steps,
+    pretty_pieces,
     pretty_text,
 )
 from rocketpy_broker_sim.serving.memory import TableRoom
@@ -303,11 +303,11 @@ class SubscriptionGroupTable(StoredTable):
             subscription_group_table=self._groups, forbidden_table=self._forbidden, data_version=self.data_version
         )
 
-    def encode_steps(self) -> Generator[None, None, bytes]:
+    def encode_steps(self) -> Generator[None, None, list[bytes]]:
         """The content of subscriptionGroup.json."""
         groups = list(self._groups.values())
         forbidden = list(self._forbidden.items())
-        return pretty_steps(
+        return pretty_pieces(
             {
                 "dataVersion": self.data_version.to_json(),
                 "forbiddenTable": Entries((group, dict(bits)) for group, bits in forbidden),

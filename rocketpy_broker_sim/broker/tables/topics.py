@@ -33,7 +33,7 @@ from rocketpy_broker_sim.broker.tables.persist import (
     Entries,
     StoredTable,
     Written,
-    pretty_steps,
+    pretty_pieces,
     pretty_text,
 )
 from rocketpy_broker_sim.serving.memory import TableRoom
@@ -286,10 +286,10 @@ class TopicTable(StoredTable):
 
     # --- the file --------------------------------------------------------------------------------------
 
-    def encode_steps(self) -> Generator[None, None, bytes]:
+    def encode_steps(self) -> Generator[None, None, list[bytes]]:
         """The content of topics.json."""
         topics = list(self._topics.items())
-        return pretty_steps(
+        return pretty_pieces(
             {
                 "dataVersion": self.data_version.to_json(),
                 "topicConfigTable": Entries((name, _stored(topic)) for name, topic in topics),

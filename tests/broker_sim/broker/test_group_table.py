@@ -18,7 +18,6 @@ from tests.steps import longest
 MOST_SECONDS = 0.0115
 """The most processor time that a step may take: most of it goes into Python's dict, when it has to grow."""
 MOST_SECONDS_OF_A_TURN = 0.02
-"""The same where one copy of the whole may be part of it; all of it in one go takes several times as long."""
 
 
 def make(storage: MemoryStorage | None = None, **settings: object) -> SubscriptionGroupTable:
@@ -78,9 +77,9 @@ def test_A4_many_groups_are_made_changed_and_written_in_short_steps() -> None:
     table.put_all(made)
     changed = [SubscriptionGroupConfig(group_name=group.group_name, retry_max_times=3) for group in made[:20_000]]
     assert longest(lambda: table.put_steps(changed))[0] < MOST_SECONDS
-    assert longest(table.encode_steps)[0] < MOST_SECONDS_OF_A_TURN  # the buffer may move as it grows: 25 MB
+    assert longest(table.encode_steps)[0] < MOST_SECONDS
     assert min(_longest_of_more(made) for _ in range(3)) < MOST_SECONDS
-    assert min(_longest_while_others_come(changed[:15_000]) for _ in range(3)) < MOST_SECONDS_OF_A_TURN
+    assert min(_longest_while_others_come(changed) for _ in range(3)) < MOST_SECONDS_OF_A_TURN
 
 
 def _longest_of_more(known: list[SubscriptionGroupConfig]) -> float:

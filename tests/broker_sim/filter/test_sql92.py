@@ -244,11 +244,8 @@ DEEP_AND_LONG = [
 ]
 STORED = encode_properties({"a": "1", "long": "x" * 30_000, "many": "9" * 30_000, "big": "1e999"}).encode()
 TRIES = 3
-AT_ONCE, IN_ALL, A_MESSAGE = 0.03, 0.1, 0.01
-"""Seconds of processor time on an ordinary machine: for one step of compiling, for all steps, and for one message.
-
-To look for a hundred texts in 30,000 characters takes 4 ms in one call into C each.
-"""
+AT_ONCE, IN_ALL, A_MESSAGE = 0.03, 0.1, 0.005
+"""Seconds of processor time on an ordinary machine: for one step of compiling, for all steps, and for one message."""
 
 
 @pytest.mark.slow
@@ -272,7 +269,7 @@ def test_threat_A10_deep_and_long_expressions_are_refused_or_cheap(text: str, ve
             raise made
     else:
         assert made.matches(STORED) is verdict
-        assert cost(lambda: made.matches(STORED), tries=TRIES) <= A_MESSAGE
+        assert cost(lambda: made.matches(STORED), tries=4 * TRIES) <= A_MESSAGE
 
 
 def started(steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
