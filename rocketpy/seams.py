@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = [
     "File",
@@ -170,12 +170,12 @@ class Storage(Protocol):
         """A whole small file."""
         ...
 
-    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
+    def write_bytes_atomic(self, path: str, data: bytes | Sequence[bytes], *, backup: str = "") -> None:
         """Replace a whole small file: temporary file, fdatasync, rename, sync of the folder.
 
         Args:
             path: The file.
-            data: What it holds from now on.
+            data: What it holds from now on, or the pieces of that.
             backup: What the old file becomes, once the new one is whole on the disk; without it the old one goes.
         """
         ...

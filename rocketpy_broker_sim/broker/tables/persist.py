@@ -95,15 +95,14 @@ class ConfigFile:
         """Replace the file; what it held becomes its .bak, when the new content is on the disk and not before.
 
         Args:
-            data: the content, or its pieces. To join those of a large file takes long: it is best done in a thread.
+            data: the content, or its pieces.
 
         Raises:
             StoreError: the disk refused; the file or its .bak is still whole.
         """
-        content = data if isinstance(data, bytes) else b"".join(data)
         try:
             self._keep_folder()
-            self._storage.write_bytes_atomic(self._path, content, backup="" if self._keep_backup else self._backup)
+            self._storage.write_bytes_atomic(self._path, data, backup="" if self._keep_backup else self._backup)
         except OSError as exc:
             raise StoreError(f"cannot write {self._storage.describe(self._path)}: {exc}") from exc
         self._keep_backup = False

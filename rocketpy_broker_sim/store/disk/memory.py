@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rocketpy.seams import wall_ms
@@ -196,8 +196,9 @@ class MemoryStorage:
             raise _missing(path)
         return node.data.read(len(node.data), 0)
 
-    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
+    def write_bytes_atomic(self, path: str, data: bytes | Sequence[bytes], *, backup: str = "") -> None:
         """Replace a whole small file."""
+        data = data if isinstance(data, bytes) else b"".join(data)
         self.ask("write_bytes_atomic", _checked(path), len(data))
         self.make_dir(path.rpartition("/")[0])
         if backup and path in self._files:

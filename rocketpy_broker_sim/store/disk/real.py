@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rocketpy_broker_sim.store.disk import platforms
@@ -193,13 +193,16 @@ class RealStorage:
         """A whole small file."""
         return Path(self._resolve(path)).read_bytes()
 
-    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
+    def write_bytes_atomic(self, path: str, data: bytes | Sequence[bytes], *, backup: str = "") -> None:
         """Replace a whole small file: temporary file, fdatasync, old file to `backup`, rename, sync of the folder."""
         temporary = path + ".tmp"
         file = self.open(temporary, create=True)
         try:
             file.truncate(0)
-            file.pwrite(data, 0)
+            place = 0
+            for piece in [data] if isinstance(data, bytes) else data:
+                file.pwrite(piece, place)
+                place += len(piece)
             file.fdatasync()
         finally:
             file.close()

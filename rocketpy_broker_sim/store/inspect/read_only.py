@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from rocketpy_broker_sim.store.disk.real import RealFile, RealStorage
@@ -42,7 +42,7 @@ class ReadOnlyStorage(RealStorage):
     def _refuse(self, path: str) -> NoReturn:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
 
-    def write_bytes_atomic(self, path: str, data: bytes, *, backup: str = "") -> None:
+    def write_bytes_atomic(self, path: str, data: bytes | Sequence[bytes], *, backup: str = "") -> None:
         """Refused."""
         self._refuse(path)
 

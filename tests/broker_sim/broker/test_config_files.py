@@ -240,3 +240,13 @@ def test_the_disk_that_cannot_be_read_is_no_corruption() -> None:
     with pytest.raises(StoreError, match="Permission denied") as caught:
         TopicTable(CONFIG, storage).load()
     assert not isinstance(caught.value, StoreCorruptError)
+
+
+@pytest.mark.parametrize("kind", ["memory", "real"])
+def test_a_file_is_saved_from_pieces_as_from_one(kind: str, tmp_path: Path) -> None:
+    storage = MemoryStorage() if kind == "memory" else RealStorage(tmp_path)
+    file = ConfigFile(storage, "x.json")
+    file.save(b"what was there before, and is longer")
+    file.save([b'{"v"', b"", b":1}"])
+    assert storage.read_bytes("config/x.json") == b'{"v":1}'
+    assert storage.read_bytes("config/x.json.bak") == b"what was there before, and is longer"
