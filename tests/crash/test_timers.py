@@ -26,7 +26,7 @@ def test_DL4_the_workload_has_all_kinds_of_timer_messages(mode: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("points", by_run(12, 75, 150))
+@pytest.mark.parametrize("points", by_run(12, 50, 150))
 @pytest.mark.parametrize("mode", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_DL3_DL4_DL5_no_crash_loses_hastens_or_brings_back_a_timer_message(mode: str, points: int) -> None:
     recording = recorded(mode)

@@ -55,7 +55,7 @@ def test_TX1_TX2_the_workload_does_enough(mode: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("points", by_run(12, 150, 300))
+@pytest.mark.parametrize("points", by_run(12, 100, 300))
 @pytest.mark.parametrize("mode", MODES)
 def test_TX1_TX2_TX3_no_crash_breaks_a_promise_to_a_producer(mode: str, points: int) -> None:
     assert list(found(recorded(mode), points)) == []

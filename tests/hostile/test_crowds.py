@@ -238,7 +238,7 @@ def test_who_connects_without_end_keeps_nobody_out(fresh: World, report: Report,
     new, known = [], []  # what somebody new waits, and somebody who was there before the crowd
     with Watch(served, what) as watch, Peer(served.address) as friend, Crowd(served.address, 100) as crowd:
         threads = [threading.Thread(target=connect, daemon=True) for _ in range(2)]
-        threads.append(threading.Thread(target=flood, args=(crowd, _many_small(role), 5.0), daemon=True))
+        threads.append(threading.Thread(target=flood, args=(crowd, _many_small(role), 5.0, stop), daemon=True))
         for thread in threads:
             thread.start()
         time.sleep(2)
@@ -269,14 +269,14 @@ def is_idle(served: Served) -> bool:
     return served.processor_seconds() - used < 0.1
 
 
-def flood(crowd: Crowd, data: bytes, seconds: float) -> list[int]:
+def flood(crowd: Crowd, data: bytes, seconds: float, stop: threading.Event | None = None) -> list[int]:
     """Every member sends the same over and over, as fast as it is read; how many bytes each could send."""
     selector = selectors.DefaultSelector()
     sent = dict.fromkeys(crowd.members, 0)
     for member in crowd.members:
         selector.register(member.socket, selectors.EVENT_WRITE, member)
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while time.monotonic() < end and not (stop and stop.is_set()):
         for key, _ in selector.select(0.05):
             at = sent[key.data] % len(data)
             with contextlib.suppress(BlockingIOError):

@@ -33,13 +33,13 @@ LEADING = SOME | {
     "Admin.topics",
     "replay_dead_letters",
 }
-"""Each goes a way of its own through a surface, and is tried from every place with the matrices.
+"""Each goes a way of its own through a surface. With the matrices it is tried from every place, on one surface of them.
 
 The others go the same ways. A call is tried from every twelfth place, the next call from the next ones, and on each
 surface from other ones: a pair that all three surfaces have is tried on one of them at most, and in a night on all.
 """
 RARE = SPOTS.keys() - {"a plain listener", "an async listener", "before_consume", "on_revoked"}
-"""Functions that are called as those others are: the leading calls are tried from a third of them, others by night."""
+"""Functions that are called as those others are: there the calls that do not lead are tried by night alone."""
 THIRDS = 3
 TWELFTHS = 12
 
@@ -71,14 +71,13 @@ def marks_of(surface, place, call, number):
     """In which runs a cell is: all, those with the matrices, or the nightly ones."""
     if is_quick(surface, place, call, number):
         return ()
-    is_leading = call in LEADING
-    is_by_day = is_leading and number % THIRDS == 0 if place in RARE else is_leading or number % TWELFTHS == 0
+    is_by_day = number % THIRDS == 0 if call in LEADING else number % TWELFTHS == 0 and place not in RARE
     return (pytest.mark.matrix,) if is_by_day else (pytest.mark.matrix, pytest.mark.nightly)
 
 
 def number_of(third, place, call):
     """Of a cell: on each surface other calls have one that `THIRDS` or `TWELFTHS` divides, and at each place."""
-    columns = LEADING_COLUMNS if place in RARE and call in LEADING else COLUMNS
+    columns = LEADING_COLUMNS if call in LEADING else COLUMNS
     return third + ROWS[place] + columns[call]
 
 
@@ -93,7 +92,7 @@ def cells():
 
 
 def pytest_generate_tests(metafunc):
-    """Make the cells that the run may select: a twelfth of most, unless it is nightly."""
+    """Make the cells that the run may select: a twelfth of most, a third of leading calls, and all in a night."""
     if metafunc.function is test_a_call_from_a_place:
         refused = left_out(metafunc.config.option.markexpr)
         wanted = [cell for cell in cells() if not any(mark.name in refused for mark in cell.marks)]

@@ -165,6 +165,7 @@ def test_an_archive_reaches_driver_and_executors_that_have_nothing(
 
 
 @pytest.mark.wheel
+@pytest.mark.nightly  # by day the archive goes the same way
 @pytest.mark.one_spark("it goes the way of the archive, which is asked on both lines")
 def test_a_wheel_reaches_executors_that_have_what_it_needs(
     home: Home, tmp_path: Path, wheel: Path, servers: BlockingLocalCluster, topic: str

@@ -1,4 +1,4 @@
-"""Seeded schedules of producers break no promise: three in `./dev test`, a hundred in `./dev test --all`."""
+"""Seeded schedules of producers break no promise: three in `./dev test`, fifty in `--all`, a hundred in a night."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.schedules.producers.run import run
 
 ROOT = Path(__file__).parents[3]
 ALL = 100
+BY_DAY = 50
 SEEDS = sorted({*range(1, ALL + 1), *QUICK})
 FEW = QUICK[:3]
 """Those of `./dev test`."""
@@ -25,7 +26,9 @@ FEW = QUICK[:3]
 
 def marks(seed: int) -> tuple[pytest.MarkDecorator, ...]:
     """In which runs a schedule is."""
-    return () if seed in FEW else (pytest.mark.slow,) if seed in QUICK else (pytest.mark.matrix,)
+    if seed in QUICK:
+        return () if seed in FEW else (pytest.mark.slow,)
+    return (pytest.mark.matrix,) if seed <= BY_DAY else (pytest.mark.matrix, pytest.mark.nightly)
 
 
 @cache
@@ -54,6 +57,12 @@ def test_the_quick_schedules_have_everything() -> None:
 
 
 @pytest.mark.matrix
+def test_those_by_day_have_a_share_of_everything() -> None:
+    assert rare(range(1, BY_DAY + 1), {name: max(1, wanted // 3) for name, wanted in LEAST.items()}) == {}
+
+
+@pytest.mark.matrix
+@pytest.mark.nightly
 def test_all_schedules_have_enough_of_everything() -> None:
     assert rare(range(1, ALL + 1), LEAST) == {}
 
