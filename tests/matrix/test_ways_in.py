@@ -33,7 +33,7 @@ LEADING = SOME | {
     "Admin.topics",
     "replay_dead_letters",
 }
-"""Each goes a way of its own through a surface. With the matrices it is tried from every place, on one surface of them.
+"""Each goes a way of its own through a surface. With the matrices it is tried from every place, on one of the surfaces.
 
 The others go the same ways. A call is tried from every twelfth place, the next call from the next ones, and on each
 surface from other ones: a pair that all three surfaces have is tried on one of them at most, and in a night on all.
